@@ -1,0 +1,2 @@
+//! The sidecar binary.
+fn main() {}

@@ -1,0 +1,64 @@
+use std::{error::Error as StdError, fmt, sync::Arc};
+
+/// Whether an operation that failed may have happened all the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Certainty {
+    /// It surely did not happen.
+    NotDone,
+    /// It may have happened: the answer was lost.
+    Unknown,
+}
+
+/// Whether trying again can help.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Class {
+    /// It may pass by itself: a lost connection, an overloaded broker.
+    Transient,
+    /// Somebody has to change something: a missing topic, no permission.
+    Permanent,
+}
+
+/// What a person has to know of a source's trouble: the reason of a condition, and the exact cure.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// A CamelCase word out of a fixed set, for example `TopicNotFound`: the condition's reason and a metric label.
+    pub reason: &'static str,
+    /// What is wrong, in one sentence that names what it is about.
+    pub message: String,
+    /// What to do next: a command or a setting. Empty when only waiting helps.
+    pub remedy: String,
+}
+
+/// An operation on a broker failed.
+#[derive(Debug, Clone)]
+pub struct BrokerError {
+    /// What was tried, for example `commit`.
+    pub operation: &'static str,
+    /// Whether it may have happened.
+    pub certainty: Certainty,
+    /// Whether trying again can help.
+    pub class: Class,
+    /// What a person should know.
+    pub problem: Problem,
+    /// The cause below, if there is one.
+    pub source: Option<Arc<dyn StdError + Send + Sync>>,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        if self.remedy.is_empty() { Ok(()) } else { write!(f, "; {}", self.remedy) }
+    }
+}
+
+impl fmt::Display for BrokerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "failed to {}: {}", self.operation, self.problem)
+    }
+}
+
+impl StdError for BrokerError {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.source.as_deref().map(|source| source as &(dyn StdError + 'static))
+    }
+}

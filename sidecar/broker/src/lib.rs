@@ -1,0 +1,15 @@
+//! What every broker adapter offers the runtime, in three halves that cannot block each other: reading, settling and
+//! lease keeping. An adapter knows nothing of the core.
+
+mod clock;
+mod error;
+mod queues;
+mod traits;
+
+pub use clock::Clock;
+pub use error::{BrokerError, Certainty, Class, Problem};
+pub use queues::{EpochClock, QueueTable};
+pub use traits::{
+    Broker, Commit, FetchRequest, Fetched, LeaseEvent, LeaseKeeper, Reader, Settle, Settlement, Settler,
+    SourceState,
+};
