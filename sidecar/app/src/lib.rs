@@ -1,1 +1,3 @@
 //! lockstep-sidecar
+pub mod deliver;
+pub mod health;
