@@ -1,1 +1,33 @@
-//! lockstep-contract
+//! What the operator and the sidecar must agree on: the sidecar's part of the ConsumerGroup resource, and the names,
+//! ports, paths and documents through which the two meet. No I/O, no kube.
+
+mod delivery;
+mod mistake;
+mod parse;
+mod rules;
+mod schema;
+mod source;
+mod spec;
+mod units;
+mod yaml;
+
+pub mod defaults;
+pub mod names;
+
+pub use delivery::{
+    Backoff, BackoffPolicy, Delivery, Format, HealthCheck, OnDataLoss, Port, Retry, Signing, StatusCodes,
+    Undecodable, WhenExhausted,
+};
+pub use mistake::{Mistake, Mistakes, Rule, Warning};
+pub use parse::{Parsed, Strictness, parse, parse_mounted};
+pub use source::{
+    ActiveMq, ActiveMqMode, Management, RabbitMq, RocketMq, SecretKeyRef, SecretRef, Source, SourceKind,
+    StartPosition, StartPositionType, Subscription, Tls, TlsMode,
+};
+pub use spec::{
+    API_VERSION, ConsumerGroup, ConsumerGroupSpec, DeadLetter, DeadLetterPolicy, Drain, KIND, KeyFrom,
+    LogLevel, Metadata, Ordering, OrderingKey, OrderingMode, RunState, Sidecar,
+};
+
+/// Exit code of a command that was given a faulty manifest or faulty arguments (BSD's `sysexits.h`).
+pub const EX_USAGE: u8 = 64;
