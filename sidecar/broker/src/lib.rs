@@ -3,6 +3,8 @@
 
 mod clock;
 mod error;
+#[cfg(feature = "testing")]
+pub mod memory;
 mod queues;
 mod traits;
 
