@@ -1,1 +1,0 @@
-//! lockstep-tests-bench
