@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# Installs what the tests need beside Rust: a C linker, JDK 17, Maven, openssl. Does nothing where all of it is there.
+#
+#   install.sh          for the tests
+#   install.sh bench    wrk too
+#
+# Only apt is used, so a new Debian or Ubuntu is enough. Elsewhere it says what is missing.
+
+set -euo pipefail
+
+declare -A package=([cc]=build-essential [java]=openjdk-17-jdk-headless [javac]=openjdk-17-jdk-headless
+  [mvn]=maven [openssl]=openssl [flock]=util-linux [wrk]=wrk)
+
+wanted=(cc java javac mvn openssl flock)
+[ "${1:-}" != bench ] || wanted+=(wrk)
+
+missing=()
+for tool in "${wanted[@]}"; do
+  command -v "$tool" >/dev/null || missing+=("${package[$tool]}")
+done
+[ ${#missing[@]} -gt 0 ] || exit 0
+
+if ! command -v apt-get >/dev/null || [ "$(id -u)" != 0 ]; then
+  echo "install.sh: missing: ${missing[*]} (install them, or run this as root on Debian or Ubuntu)" >&2
+  exit 1
+fi
+echo "install.sh: installing ${missing[*]}"
+export DEBIAN_FRONTEND=noninteractive
+apt-get update -qq
+apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
