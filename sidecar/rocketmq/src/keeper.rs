@@ -1,0 +1,3 @@
+//! The lease-keeping half: membership, allocation, locks and their renewal.
+
+mod machine;
