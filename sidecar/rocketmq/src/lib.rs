@@ -7,6 +7,8 @@ mod allocate;
 pub mod codec;
 mod keeper;
 mod problem;
+pub mod protocol;
 mod queue;
+pub mod remoting;
 
 pub use problem::reason;

@@ -1,0 +1,72 @@
+use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc, time::Duration};
+
+use super::ConnectError;
+use crate::codec::{Credentials, HeaderEncoding};
+
+/// Connect timeout, as in the Java client.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// How the process connects.
+#[derive(Debug, Clone)]
+pub struct RemotingConfig {
+    /// Addresses to connect to instead of those that name servers tell.
+    pub overrides: BTreeMap<String, String>,
+    /// TLS with verification; absent = none.
+    pub tls: Option<TlsFiles>,
+    /// What requests are signed with.
+    pub credentials: CredentialsSource,
+    /// How headers are written.
+    pub encoding: HeaderEncoding,
+    /// How long opening a connection may take, TLS included.
+    pub connect_timeout: Duration,
+}
+
+impl Default for RemotingConfig {
+    fn default() -> Self {
+        Self {
+            overrides: BTreeMap::new(),
+            tls: None,
+            credentials: CredentialsSource::None,
+            encoding: HeaderEncoding::default(),
+            connect_timeout: CONNECT_TIMEOUT,
+        }
+    }
+}
+
+/// Files for TLS, read again at each connect so that rotated ones are used.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// Certificates of the authorities to trust; absent = the system's.
+    pub ca: Option<PathBuf>,
+    /// Our own certificate chain and its key, for brokers that ask for one.
+    pub identity: Option<(PathBuf, PathBuf)>,
+}
+
+/// Where credentials come from; asked again at each connect so that rotated ones are used.
+#[derive(Clone, Default)]
+pub enum CredentialsSource {
+    /// Requests are not signed.
+    #[default]
+    None,
+    /// Files `accessKey`, `secretKey` and perhaps `securityToken` in a folder.
+    Folder(PathBuf),
+    /// A function.
+    Function(Arc<dyn Fn() -> Result<Option<Credentials>, String> + Send + Sync>),
+}
+
+impl fmt::Debug for CredentialsSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => f.write_str("None"),
+            Self::Folder(folder) => f.debug_tuple("Folder").field(folder).finish(),
+            Self::Function(_) => f.write_str("Function"),
+        }
+    }
+}
+
+impl CredentialsSource {
+    /// The credentials as they are now.
+    pub(super) async fn read(&self) -> Result<Option<Credentials>, ConnectError> {
+        Ok(None)
+    }
+}
