@@ -9,6 +9,7 @@ mod schema;
 mod source;
 mod spec;
 mod units;
+mod words;
 mod yaml;
 
 pub mod defaults;
@@ -20,6 +21,7 @@ pub use delivery::{
 };
 pub use mistake::{Mistake, Mistakes, Rule, Warning};
 pub use parse::{Parsed, Strictness, parse, parse_mounted};
+pub use schema::schema_of;
 pub use source::{
     ActiveMq, ActiveMqMode, Management, RabbitMq, RocketMq, SecretKeyRef, SecretRef, Source, SourceKind,
     StartPosition, StartPositionType, Subscription, Tls, TlsMode,
@@ -31,3 +33,6 @@ pub use spec::{
 
 /// Exit code of a command that was given a faulty manifest or faulty arguments (BSD's `sysexits.h`).
 pub const EX_USAGE: u8 = 64;
+
+#[cfg(test)]
+mod tests;

@@ -36,6 +36,7 @@ pub struct Source {
 
 /// The one source that is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::enum_variant_names, reason = "the products are called so")]
 pub enum SourceKind<'a> {
     /// An Apache RocketMQ cluster.
     RocketMq(&'a RocketMq),
