@@ -1,10 +1,28 @@
 //! Delivery of messages to the application over HTTP: one attempt in, one plain result out. What the result means is
 //! the engine's business.
 
+mod answer;
+mod escape;
+mod event;
+mod http;
+mod names;
+mod request;
+mod settings;
+mod signing;
+mod slot;
+#[cfg(test)]
+mod tests;
+
 use std::{fmt, future::Future, sync::Arc, time::Duration};
 
 use lockstep_core::AttemptResult;
 use lockstep_model::{Delivery, Epoch, Moment, QueueName};
+
+pub use self::{
+    http::Http,
+    names::ROCKETMQ_HIDDEN,
+    settings::{Endpoint, Settings, SettingsError, SourceInfo},
+};
 
 /// One attempt to hand a delivery to the application.
 #[derive(Debug, Clone)]
@@ -36,10 +54,12 @@ pub struct Attempted {
     pub detail: Option<Detail>,
 }
 
-/// Text about a failed attempt: the beginning of the answer, or the error. At most 1 KiB, control characters escaped,
-/// never a part of the message.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Detail(Box<str>);
+/// Text about an attempt that did not succeed, control characters escaped, never a part of the message as we sent it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Detail {
+    summary: Box<str>,
+    answer: Option<Box<str>>,
+}
 
 /// Hands deliveries to the application.
 pub trait Deliver: Send + Sync + 'static {
@@ -51,20 +71,30 @@ pub trait Deliver: Send + Sync + 'static {
 }
 
 impl Detail {
-    /// The text.
-    pub fn as_str(&self) -> &str {
-        &self.0
+    /// The error, or the status: fit for `/status` and conditions. At most 1 KiB.
+    pub fn summary(&self) -> &str {
+        &self.summary
+    }
+
+    /// The beginning of the answer's body, at most 1 KiB. For logs only: an application may repeat the message in it.
+    pub fn answer(&self) -> Option<&str> {
+        self.answer.as_deref()
+    }
+
+    fn failed(text: &str) -> Self {
+        Self { summary: escape::printable(text.as_bytes(), answer::DETAIL_LIMIT).into(), answer: None }
+    }
+
+    fn answered(status: u16, body: &[u8]) -> Self {
+        let answer = escape::printable(body, answer::DETAIL_LIMIT);
+        let answer = (!answer.is_empty()).then(|| answer.into());
+        Self { summary: format!("answered {status}").into(), answer }
     }
 }
 
-impl fmt::Debug for Detail {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&self.0, f)
-    }
-}
-
+/// The summary.
 impl fmt::Display for Detail {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.summary)
     }
 }

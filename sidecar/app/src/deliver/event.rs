@@ -1,0 +1,259 @@
+//! CloudEvents 1.0: a message's attributes as headers or as a JSON document, and the way through for messages that
+//! already are CloudEvents.
+
+use std::io::Write as _;
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use lockstep_model::Message;
+
+use super::{
+    escape, names,
+    request::{Origin, Subject, Writer, media_type, number},
+    settings::Prepared,
+};
+
+/// The content type of the JSON format.
+pub(super) const STRUCTURED_TYPE: HeaderValue =
+    HeaderValue::from_static("application/cloudevents+json; charset=utf-8");
+
+/// How the bindings mark an attribute in a property's name: RocketMQ, RabbitMQ and HTTP, AMQP 1.0 (two forms).
+const PREFIXES: [&[u8]; 4] = [b"CE_", b"ce-", b"cloudEvents:", b"cloudEvents_"];
+
+/// Attribute names should have no more than 20 characters; more are let through up to here.
+const NAME_BYTES: usize = 64;
+
+/// The attribute that a property holds: its name is lower-case letters and digits, its value UTF-8.
+pub(super) fn attribute<'a>(name: &'a [u8], value: &[u8]) -> Option<&'a str> {
+    let name = PREFIXES.iter().find_map(|prefix| name.strip_prefix(*prefix))?;
+    let plain = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    if name.is_empty()
+        || name.len() > NAME_BYTES
+        || !name.iter().all(plain)
+        || std::str::from_utf8(value).is_err()
+    {
+        return None;
+    }
+    std::str::from_utf8(name).ok()
+}
+
+fn attributes(message: &Message) -> impl Iterator<Item = (&str, &str)> {
+    message
+        .properties
+        .iter()
+        .filter_map(|(name, value)| Some((attribute(name, value)?, std::str::from_utf8(value).ok()?)))
+}
+
+/// The content type is told by the `Content-Type` header and by no attribute header.
+fn is_content_type(attribute: &str) -> bool {
+    matches!(attribute, "contenttype" | "datacontenttype")
+}
+
+fn named_type(message: &Message) -> Option<&str> {
+    message
+        .content_type
+        .as_deref()
+        .or_else(|| attributes(message).find(|(name, _)| is_content_type(name)).map(|(_, value)| value))
+}
+
+/// The content type that the producer named, if it can be a header.
+pub(super) fn content_type(message: &Message) -> Option<HeaderValue> {
+    named_type(message).and_then(media_type)
+}
+
+/// Whether the producer named one at all.
+pub(super) fn names_content_type(message: &Message) -> bool {
+    named_type(message).is_some()
+}
+
+/// Whether the message already is a CloudEvent.
+pub(super) fn origin(message: &Message) -> Origin {
+    let structured = b"application/cloudevents";
+    let starts = |text: &str| {
+        text.trim_start()
+            .as_bytes()
+            .get(..structured.len())
+            .is_some_and(|start| start.eq_ignore_ascii_case(structured))
+    };
+    if named_type(message).is_some_and(starts) {
+        Origin::Structured
+    } else if attributes(message).any(|(name, _)| name == "specversion") {
+        Origin::Binary
+    } else {
+        Origin::Plain
+    }
+}
+
+/// The attributes as `ce-` headers. The producer's win; only required ones that are missing are added.
+pub(super) fn binary(
+    prepared: &Prepared,
+    subject: &Subject<'_>,
+    headers: &mut HeaderMap,
+    writer: &mut Writer,
+) {
+    match subject.origin {
+        Origin::Structured => return,
+        Origin::Binary => {
+            let mut header = String::with_capacity(NAME_BYTES);
+            for (name, value) in
+                attributes(&subject.delivery.message).filter(|(name, _)| !is_content_type(name))
+            {
+                header.clear();
+                header.push_str(names::CE_PREFIX);
+                header.push_str(name);
+                writer.producer(header.as_bytes(), value.as_bytes());
+            }
+        }
+        Origin::Plain => {
+            headers.insert(names::CE_CONSUMERGROUP, prepared.group_attribute.clone());
+            own_attributes(subject, writer);
+        }
+    }
+    let mut missing = |name: HeaderName, value: HeaderValue| {
+        if !writer.has(&name) {
+            headers.insert(name, value);
+        }
+    };
+    missing(names::CE_SPECVERSION, HeaderValue::from_static("1.0"));
+    missing(names::CE_TYPE, HeaderValue::from_static(names::DEFAULT_TYPE));
+    missing(names::CE_SOURCE, subject.queue.source_header.clone());
+    if !writer.has(&names::CE_ID) {
+        writer.put(names::CE_ID, |out| escape::value(out, &subject.id));
+    }
+}
+
+/// Attributes of a plain message that are not required.
+fn own_attributes(subject: &Subject<'_>, writer: &mut Writer) {
+    let message = &subject.delivery.message;
+    if let Some(text) = &message.subject {
+        writer.attribute(names::CE_SUBJECT, text.as_bytes());
+    }
+    if let Some(key) = &message.key {
+        writer.attribute(names::CE_PARTITIONKEY, key.as_bytes());
+    }
+    if let Some(time) = born(message) {
+        // Writing to a Vec can't fail.
+        writer.put(names::CE_TIME, |out| drop(write!(out, "{time}")));
+    }
+    if message.id_synthetic {
+        writer.put(names::CE_IDSYNTHETIC, |out| out.extend_from_slice(b"true"));
+    }
+    writer.put(names::CE_SEQUENCE, |out| drop(write!(out, "{:020}", subject.delivery.position.0)));
+    writer.number(names::CE_DELIVERYATTEMPT, u64::from(subject.request.number));
+}
+
+fn born(message: &Message) -> Option<jiff::Timestamp> {
+    jiff::Timestamp::from_millisecond(message.born_ms?).ok()
+}
+
+/// The CloudEvents JSON document of a message. The one place where a body is copied.
+pub(super) fn structured(prepared: &Prepared, subject: &Subject<'_>, content_type: &HeaderValue) -> Bytes {
+    let message = &subject.delivery.message;
+    let body = &message.body;
+    let content_type = content_type.to_str().unwrap_or_default();
+    let as_json = is_json(content_type) && is_json_text(body);
+    let room = if as_json { body.len() } else { body.len() / 3 * 4 + 4 };
+    let mut json = Json { out: Vec::with_capacity(room + 1024) };
+    json.out.push(b'{');
+    let mut seen = Vec::new();
+    if subject.origin == Origin::Binary {
+        for (name, value) in attributes(message).filter(|(name, _)| !is_content_type(name)) {
+            // The producer can't smuggle in a second body; a repeated attribute counts once.
+            if !matches!(name, "data" | "database64") && !seen.contains(&name) {
+                json.member(name, value);
+                seen.push(name);
+            }
+        }
+    } else {
+        plain_members(prepared, subject, &mut json);
+    }
+    let id = String::from_utf8_lossy(&subject.id);
+    let required = [
+        ("specversion", "1.0"),
+        ("type", names::DEFAULT_TYPE),
+        ("source", subject.queue.source.as_str()),
+        ("id", &*id),
+    ];
+    for (name, value) in required {
+        if !seen.contains(&name) {
+            json.member(name, value);
+        }
+    }
+    json.member("datacontenttype", content_type);
+    if as_json {
+        json.name("data");
+        json.out.extend_from_slice(body);
+    } else if !body.is_empty() {
+        json.name("data_base64");
+        json.out.push(b'"');
+        let start = json.out.len();
+        json.out.resize(start + body.len().div_ceil(3) * 4, b'=');
+        let written = json.out.get_mut(start..).map(|room| STANDARD.encode_slice(body, room));
+        debug_assert!(matches!(written, Some(Ok(_))), "base64 of the body must fit the room made for it");
+        json.out.push(b'"');
+    }
+    json.out.push(b'}');
+    Bytes::from(json.out)
+}
+
+fn plain_members(prepared: &Prepared, subject: &Subject<'_>, json: &mut Json) {
+    let message = &subject.delivery.message;
+    if let Some(text) = message.subject.as_deref().filter(|text| !text.is_empty()) {
+        json.member("subject", text);
+    }
+    if let Some(key) = message.key.as_deref().filter(|key| !key.is_empty()) {
+        json.member("partitionkey", key);
+    }
+    if let Some(time) = born(message) {
+        json.member("time", &time.to_string());
+    }
+    if message.id_synthetic {
+        json.name("idsynthetic");
+        json.out.extend_from_slice(b"true");
+    }
+    json.member("sequence", &format!("{:020}", subject.delivery.position.0));
+    json.name("deliveryattempt");
+    number(&mut json.out, u64::from(subject.request.number));
+    json.member("consumergroup", &prepared.consumer_group);
+}
+
+/// `application/json`, `text/json` or any `+json` type, whatever its parameters.
+fn is_json(content_type: &str) -> bool {
+    let essence = content_type.split(';').next().unwrap_or_default().trim();
+    let ends = |suffix: &str| {
+        let start = essence.len().saturating_sub(suffix.len());
+        essence.as_bytes().get(start..).is_some_and(|end| end.eq_ignore_ascii_case(suffix.as_bytes()))
+    };
+    ends("/json") || ends("+json")
+}
+
+/// Valid JSON in valid UTF-8, not nested deeper than 128: can stand inside a JSON document as it is.
+fn is_json_text(body: &[u8]) -> bool {
+    std::str::from_utf8(body).is_ok_and(|text| serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok())
+}
+
+struct Json {
+    out: Vec<u8>,
+}
+
+impl Json {
+    fn name(&mut self, name: &str) {
+        if self.out.len() > 1 {
+            self.out.push(b',');
+        }
+        self.string(name);
+        self.out.push(b':');
+    }
+
+    fn member(&mut self, name: &str, value: &str) {
+        self.name(name);
+        self.string(value);
+    }
+
+    fn string(&mut self, text: &str) {
+        // Writing a string to a Vec can't fail.
+        let written = serde_json::to_writer(&mut self.out, text);
+        debug_assert!(written.is_ok(), "a string must be writable as JSON");
+    }
+}
