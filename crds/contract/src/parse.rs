@@ -67,6 +67,18 @@ fn merge(base: &mut Value, over: Value) {
     }
 }
 
+/// Removes fields with nothing behind them, which are absent.
+fn without_nulls(value: Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let given = fields.into_iter().filter(|(_, value)| !value.is_null());
+            Value::Object(given.map(|(name, value)| (name, without_nulls(value))).collect())
+        }
+        Value::Array(items) => Value::Array(items.into_iter().map(without_nulls).collect()),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value,
+    }
+}
+
 fn finish(value: Option<Value>, strictness: Strictness, mut out: Collector) -> Result<Parsed, Mistakes> {
     let mut warnings = Vec::new();
     let mut group = None;
@@ -79,7 +91,7 @@ fn finish(value: Option<Value>, strictness: Strictness, mut out: Collector) -> R
             warnings.extend(out.mistakes.extract_if(.., passed).map(Warning));
         }
         if out.mistakes.is_empty() {
-            match serde_json::from_value::<ConsumerGroup>(value) {
+            match serde_json::from_value::<ConsumerGroup>(without_nulls(value)) {
                 Ok(read) => group = Some(read),
                 Err(error) => out.add(Rule::Type, "", error.to_string(), "correct that value"),
             }
