@@ -87,7 +87,7 @@ pub mod admin {
     pub const READY: &str = "/ready";
     /// Prometheus metrics. Pod network.
     pub const METRICS: &str = "/metrics";
-    /// The `Status` document. Pod network.
+    /// The [`crate::Status`] document. Pod network.
     pub const STATUS: &str = "/status";
     /// The application's shutdown hook: `GET <this>/<group UID>`. Pod network.
     pub const WAIT_FOR_DRAIN: &str = "/wait-for-drain";

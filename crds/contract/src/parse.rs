@@ -1,6 +1,6 @@
 //! From a manifest's text to the typed group.
 
-use std::{borrow::Cow, time::Duration};
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -124,12 +124,13 @@ impl ConsumerGroup {
 
     /// The manifest with every default written out, as YAML. Fields of the operator alone are left out.
     pub fn to_yaml(&self) -> String {
-        let mut group = Cow::Borrowed(self);
-        group.to_mut().resolve();
+        let mut group = self.clone();
+        group.resolve();
         serde_yaml::to_string(&group).unwrap_or_default()
     }
 
-    fn resolve(&mut self) {
+    /// Writes the defaults out that depend on other fields.
+    pub(crate) fn resolve(&mut self) {
         self.spec.retry.when_exhausted = Some(self.when_exhausted());
         self.spec.drain.timeout = Some(self.drain_timeout());
     }

@@ -1,4 +1,6 @@
 mod cases;
+mod documents;
+mod heat;
 mod parsing;
 mod reading;
 

@@ -5,7 +5,7 @@ use std::{cell::RefCell, fmt};
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-use crate::{Rule, mistake::Collector};
+use crate::{Rule, mistake::Collector, words::shortened};
 
 /// The largest manifest in bytes: what etcd takes at most.
 pub(crate) const MAX_BYTES: usize = 1024 * 1024;
@@ -233,7 +233,8 @@ impl<'de> Visitor<'de> for Node<'_> {
     }
 }
 
-/// The path of a field.
-pub(crate) fn join(path: &str, key: &str) -> String {
-    if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
+/// The path of a field. A name is shortened, so that paths stay short whatever a manifest holds.
+pub(crate) fn join(path: &str, name: &str) -> String {
+    let name = shortened(name);
+    if path.is_empty() { name } else { format!("{path}.{name}") }
 }

@@ -145,7 +145,7 @@ fn the_schema_describes_every_field_and_is_small() {
     assert!(!schema.to_string().contains("$ref"), "{schema}");
 }
 
-const FULL: &str = "
+pub(super) const FULL: &str = "
 apiVersion: lockstep.dev/v1alpha1
 kind: ConsumerGroup
 metadata: {name: orders, namespace: shop, uid: 6f1c, labels: {a: b}, creationTimestamp: '2026-11-30T08:00:00Z'}
