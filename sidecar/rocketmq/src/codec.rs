@@ -18,6 +18,7 @@ mod take;
 pub use acl::Credentials;
 pub use command::{Command, Fields, HeaderEncoding, Language, VERSION};
 pub use compression::{BodyLimits, DecompressError};
+pub(crate) use frame::missing;
 pub use frame::{FrameError, MAX_FRAME, MAX_HEADER, decode, encode};
 pub use message_id::{MessageId, java_hash};
 pub use properties::{parse_properties, write_properties};

@@ -14,8 +14,8 @@ use thiserror::Error;
 use crate::codec::{Command, lenient::JsonError};
 
 pub use admin::{
-    BrokerRuntimeInfo, CheckClientConfig, ClusterInfo, ClusterInfoRequest, CreateGroup, CreateTopic, GroupConfig,
-    GroupConfigRequest, RuntimeInfoRequest, TopicConfig, TopicConfigRequest,
+    BrokerRuntimeInfo, CheckClientConfig, ClusterInfo, ClusterInfoRequest, CreateGroup, CreateTopic,
+    GroupConfig, GroupConfigRequest, RuntimeInfoRequest, TopicConfig, TopicConfigRequest,
 };
 pub use code::ResponseCode;
 pub use group::{
@@ -24,9 +24,7 @@ pub use group::{
 pub use inbound::{
     BrokerRequest, ConsumeDirectly, ConsumerStatus, OffsetReset, QueueStatus, RunningInfo, RunningInfoRequest,
 };
-pub use offset::{
-    BoundaryType, MaxOffset, MinOffset, QueryOffset, SearchOffset, UpdateOffset,
-};
+pub use offset::{BoundaryType, MaxOffset, MinOffset, QueryOffset, SearchOffset, UpdateOffset};
 pub use pull::{Pull, PullReply, PullStatus, ViewMessage};
 pub use route::{BrokerAddresses, RouteRequest, TopicQueues, TopicRoute};
 pub use send::{SendBack, SendMessage, SendReply, SendStatus};

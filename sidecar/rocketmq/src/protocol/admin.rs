@@ -33,8 +33,11 @@ impl Request for CheckClientConfig {
     const NAME: &'static str = "check the subscription";
 
     fn command(&self) -> Command {
-        let body =
-            CheckBody { client_id: &self.client_id, group: &self.group, subscription_data: &self.subscription };
+        let body = CheckBody {
+            client_id: &self.client_id,
+            group: &self.group,
+            subscription_data: &self.subscription,
+        };
         Command::request(46).body(json(&body))
     }
 
@@ -113,7 +116,8 @@ impl Request for TopicConfigRequest {
     fn reply(&self, reply: Command) -> Result<TopicConfig, ReplyError> {
         let reply = accepted(reply)?;
         let value = lenient::parse(&reply.body)?;
-        let number = |name: &'static str| value.get(name).and_then(Value::as_i32).ok_or(ReplyError::Part(name));
+        let number =
+            |name: &'static str| value.get(name).and_then(Value::as_i32).ok_or(ReplyError::Part(name));
         let attributes = value.get("attributes").and_then(Value::members).unwrap_or_default();
         let pair = |(name, value): &(Value<'_>, Value<'_>)| Some((name.to_text()?, value.to_text()?));
         Ok(TopicConfig {

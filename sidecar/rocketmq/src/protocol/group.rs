@@ -60,7 +60,13 @@ impl SubscriptionData {
 
     /// What an SQL expression selects.
     pub fn sql(topic: impl Into<String>, expression: &str, version: i64) -> Self {
-        Self { topic: topic.into(), expression: expression.to_owned(), tags: BTreeSet::new(), sql: true, version }
+        Self {
+            topic: topic.into(),
+            expression: expression.to_owned(),
+            tags: BTreeSet::new(),
+            sql: true,
+            version,
+        }
     }
 
     /// The protocol's name of the expression's kind.
@@ -200,7 +206,8 @@ impl Request for MemberList {
         }
         let reply = if code == ResponseCode::Success { reply } else { return Err(refused(code, reply)) };
         let value = lenient::parse(&reply.body)?;
-        let ids = value.get("consumerIdList").and_then(Value::items).ok_or(ReplyError::Part("consumerIdList"))?;
+        let ids =
+            value.get("consumerIdList").and_then(Value::items).ok_or(ReplyError::Part("consumerIdList"))?;
         Ok(ids.iter().filter_map(Value::as_str).map(str::to_owned).collect())
     }
 }
@@ -238,7 +245,8 @@ impl Request for LockQueues {
     fn reply(&self, reply: Command) -> Result<BTreeSet<MessageQueue>, ReplyError> {
         let reply = accepted(reply)?;
         let value = lenient::parse(&reply.body)?;
-        let granted = value.get("lockOKMQSet").and_then(Value::items).ok_or(ReplyError::Part("lockOKMQSet"))?;
+        let granted =
+            value.get("lockOKMQSet").and_then(Value::items).ok_or(ReplyError::Part("lockOKMQSet"))?;
         Ok(granted.iter().filter_map(MessageQueue::from_value).collect())
     }
 }

@@ -30,11 +30,6 @@ pub enum BrokerRequest {
     QueryRunningInfo(RunningInfoRequest),
     /// An operator wants a message consumed out of order (309): refused, since it breaks the order by design.
     ConsumeDirectly(ConsumeDirectly),
-    /// Concerns producers only (39, 326).
-    ForProducers {
-        /// Its code.
-        code: i32,
-    },
 }
 
 /// Offsets as an operator wants them.
@@ -73,11 +68,14 @@ pub struct ConsumeDirectly {
 impl BrokerRequest {
     /// Reads a broker's request; `None` for a code that is not known.
     pub(crate) fn parse(command: &Command) -> Option<Result<Self, ReplyError>> {
-        let field = |name: &'static str| command.fields.get(name).map(str::to_owned).ok_or(ReplyError::Part(name));
+        let field =
+            |name: &'static str| command.fields.get(name).map(str::to_owned).ok_or(ReplyError::Part(name));
         match command.code {
             40 => Some(field("consumerGroup").map(|group| Self::MembersChanged { group })),
             220 => Some(reset(command).map(Self::ResetOffsets)),
-            221 => Some(field("group").and_then(|group| Ok(Self::QueryStatus { group, topic: field("topic")? }))),
+            221 => {
+                Some(field("group").and_then(|group| Ok(Self::QueryStatus { group, topic: field("topic")? })))
+            }
             307 => Some(field("consumerGroup").and_then(|group| {
                 Ok(Self::QueryRunningInfo(RunningInfoRequest { group, client_id: field("clientId")? }))
             })),
@@ -89,14 +87,14 @@ impl BrokerRequest {
                     message: command.body.clone(),
                 }))
             })),
-            code @ (39 | 326) => Some(Ok(Self::ForProducers { code })),
             _ => None,
         }
     }
 }
 
 fn reset(command: &Command) -> Result<OffsetReset, ReplyError> {
-    let field = |name: &'static str| command.fields.get(name).map(str::to_owned).ok_or(ReplyError::Part(name));
+    let field =
+        |name: &'static str| command.fields.get(name).map(str::to_owned).ok_or(ReplyError::Part(name));
     let value = lenient::parse(&command.body)?;
     let table = value.get("offsetTable").unwrap_or(&value);
     Ok(OffsetReset { group: field("group")?, topic: field("topic")?, offsets: offsets(table)? })
@@ -199,10 +197,7 @@ impl RunningInfo {
 }
 
 /// Appends an object with queues as keys, in the form that the servers' library reads and no strict writer can write.
-fn object_keyed<'a>(
-    text: &mut Vec<u8>,
-    entries: impl Iterator<Item = (&'a MessageQueue, impl Serialize)>,
-) {
+fn object_keyed<'a>(text: &mut Vec<u8>, entries: impl Iterator<Item = (&'a MessageQueue, impl Serialize)>) {
     text.push(b'{');
     for (index, (queue, value)) in entries.enumerate() {
         if index > 0 {
@@ -214,4 +209,3 @@ fn object_keyed<'a>(
     }
     text.push(b'}');
 }
-

@@ -98,7 +98,8 @@ fn queues(value: &Value<'_>) -> Result<TopicQueues, ReplyError> {
 }
 
 pub(super) fn broker(value: &Value<'_>) -> Result<BrokerAddresses, ReplyError> {
-    let addresses = value.get("brokerAddrs").and_then(Value::members).ok_or(ReplyError::Part("brokerAddrs"))?;
+    let addresses =
+        value.get("brokerAddrs").and_then(Value::members).ok_or(ReplyError::Part("brokerAddrs"))?;
     let address = |(id, address): &(Value<'_>, Value<'_>)| Some((id.as_i64()?, address.as_str()?.to_owned()));
     Ok(BrokerAddresses {
         cluster: value.get("cluster").and_then(Value::as_str).unwrap_or_default().to_owned(),

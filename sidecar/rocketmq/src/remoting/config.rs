@@ -1,4 +1,10 @@
-use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fmt, io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use super::ConnectError;
 use crate::codec::{Credentials, HeaderEncoding};
@@ -67,6 +73,34 @@ impl fmt::Debug for CredentialsSource {
 impl CredentialsSource {
     /// The credentials as they are now.
     pub(super) async fn read(&self) -> Result<Option<Credentials>, ConnectError> {
-        Ok(None)
+        match self {
+            Self::None => Ok(None),
+            Self::Folder(folder) => folder_credentials(folder).await.map(Some),
+            Self::Function(read) => read().map_err(ConnectError::Credentials),
+        }
+    }
+}
+
+async fn folder_credentials(folder: &Path) -> Result<Credentials, ConnectError> {
+    let needed = |name| async move {
+        let path = folder.join(name);
+        match word(&path).await? {
+            Some(word) => Ok(word),
+            None => Err(ConnectError::File { path, reason: "it is missing or empty".to_owned() }),
+        }
+    };
+    Ok(Credentials {
+        access_key: needed("accessKey").await?,
+        secret_key: needed("secretKey").await?,
+        security_token: word(&folder.join("securityToken")).await?,
+    })
+}
+
+/// A file's content without the white space that editors leave at its end; `None` for a missing or empty one.
+async fn word(path: &Path) -> Result<Option<String>, ConnectError> {
+    match tokio::fs::read_to_string(path).await {
+        Ok(text) => Ok(Some(text.trim_end().to_owned()).filter(|text| !text.is_empty())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(ConnectError::File { path: path.to_owned(), reason: error.to_string() }),
     }
 }

@@ -171,7 +171,9 @@ impl CallError {
 /// Code 1 stands for anything, also for what went wrong half-way; every other refusal comes before the deed.
 fn answered(cause: &ReplyError) -> Certainty {
     match cause {
-        ReplyError::Refused { code: ResponseCode::SystemError | ResponseCode::Unknown(_), .. } => Certainty::Unknown,
+        ReplyError::Refused { code: ResponseCode::SystemError | ResponseCode::Unknown(_), .. } => {
+            Certainty::Unknown
+        }
         ReplyError::Refused { .. } => Certainty::NotDone,
         ReplyError::Part(_) | ReplyError::Json(_) => Certainty::Unknown,
     }
