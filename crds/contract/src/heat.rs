@@ -124,13 +124,26 @@ impl ConsumerGroup {
         self.file(Heat::Cold)
     }
 
+    /// The fields that differ from `other`, defaults resolved, in the order of [`FIELDS`].
+    pub fn changes(&self, other: &Self) -> Vec<&'static FieldHeat> {
+        let (before, after) = (self.resolved(), other.resolved());
+        FIELDS.iter().filter(|field| at(&before, field.path) != at(&after, field.path)).collect()
+    }
+
     fn file(&self, heat: Heat) -> String {
-        let mut group = self.clone();
-        group.resolve();
-        let value = serde_json::to_value(&group).unwrap_or_default();
-        let part = part(&value, "", heat).unwrap_or_default();
+        let part = part(&self.resolved(), "", heat).unwrap_or_default();
         serde_yaml::to_string(&part).unwrap_or_default()
     }
+
+    fn resolved(&self) -> Value {
+        let mut group = self.clone();
+        group.resolve();
+        serde_json::to_value(&group).unwrap_or_default()
+    }
+}
+
+fn at<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
+    path.split('.').try_fold(value, |value, name| value.get(name))
 }
 
 /// The fields of that heat, sorted by name; `None` when there are none below.

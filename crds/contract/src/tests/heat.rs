@@ -59,10 +59,22 @@ fn a_change_moves_the_hash_of_its_own_file_only() {
         let after = valid(&patched(ROCKETMQ, change)).group;
         assert_eq!(before.hot_file() != after.hot_file(), heat == Heat::Hot, "{change}");
         assert_eq!(before.cold_file() != after.cold_file(), heat == Heat::Cold, "{change}");
+        let heats: Vec<Heat> = before.changes(&after).iter().map(|field| field.heat).collect();
+        assert_eq!(heats, [heat], "{change}");
     }
     let same = valid(&patched(ROCKETMQ, "spec: {replicas: 5, retry: {maxAttempts: 16}}")).group;
     assert_eq!(before.hot_file(), same.hot_file(), "a default written out is no change");
     assert_eq!(before.cold_file(), same.cold_file());
+    assert!(before.changes(&same).is_empty());
+}
+
+/// A longer attempt needs a longer drain, and that needs a new pod.
+#[test]
+fn a_longer_timeout_moves_the_default_drain_with_it() {
+    let before = valid(ROCKETMQ).group;
+    let after = valid(&patched(ROCKETMQ, "spec: {delivery: {timeoutSeconds: 40}}")).group;
+    let paths: Vec<&str> = before.changes(&after).iter().map(|field| field.path).collect();
+    assert_eq!(paths, ["spec.delivery.timeoutSeconds", "spec.drain.timeoutSeconds"]);
 }
 
 /// The hash names ConfigMaps and is compared over versions, so it must not change.
