@@ -38,7 +38,6 @@ pub struct Delivery {
     #[schemars(with = "u16", range(min = 1, max = 1024))]
     pub max_in_flight: NonZeroU16,
     /// Answers that are judged otherwise than usual, for example `done: [409]`.
-    #[serde(skip_serializing_if = "StatusCodes::is_empty")]
     pub status_codes: StatusCodes,
     /// How the sidecar knows that the application can take messages.
     pub health_check: HealthCheck,
@@ -108,13 +107,6 @@ pub struct StatusCodes {
     /// The application is at fault: hold everything until it is repaired.
     #[schemars(length(max = 64), inner(range(min = 100, max = 599)))]
     pub misconfigured: Vec<u16>,
-}
-
-impl StatusCodes {
-    /// Whether nothing is judged otherwise.
-    pub fn is_empty(&self) -> bool {
-        self == &Self::default()
-    }
 }
 
 /// How the sidecar knows that the application can take messages.
