@@ -200,6 +200,11 @@ pub enum Input<P> {
         /// Attempts spent.
         attempts: u32,
     },
+    /// Messages dead-lettered or skipped in a row in an earlier life of the process. Sent before the group is joined.
+    StormRestored {
+        /// How many.
+        in_row: u32,
+    },
     /// Finish what runs, give everything back and end by `deadline`.
     DrainRequested {
         /// The latest end.

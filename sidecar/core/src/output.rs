@@ -107,6 +107,11 @@ pub enum Output<P> {
         /// Attempts spent.
         attempts: u32,
     },
+    /// Keep in the state folder: messages dead-lettered or skipped in a row ([`crate::Input::StormRestored`]).
+    SaveStorm {
+        /// How many; 0 forgets it.
+        in_row: u32,
+    },
     /// Something worth a log line, a metric or a condition. Never needed for correctness.
     Event(Event),
     /// Nothing to do until the next input, or until this moment (then send `Tick`).

@@ -1,0 +1,68 @@
+//! What a change of the hot settings does to what is under way.
+
+use crate::{
+    Config, DataLossPolicy, Engine, Hold,
+    lane::{LaneState, Why},
+    timers::TimerKey,
+};
+
+impl<P: Clone> Engine<P> {
+    pub(crate) fn reconfigured(&mut self, config: Config) {
+        debug_assert!(
+            config.mode == self.config.mode && config.capabilities == self.config.capabilities,
+            "mode and capabilities must stay the same for the life of an engine"
+        );
+        let old = std::mem::replace(&mut self.config, config);
+        self.config.mode = old.mode;
+        self.config.capabilities = old.capabilities;
+        self.config.seed = old.seed;
+        self.config.quiet_until = old.quiet_until;
+        self.limit.set_max(self.config.max_in_flight);
+        let judged_anew = old.when_exhausted != self.config.when_exhausted
+            || old.max_attempts != self.config.max_attempts
+            || old.status_codes != self.config.status_codes
+            || old.storm != self.config.storm;
+        let decoded_anew = old.undecodable != self.config.undecodable;
+        let sooner = self.config.backoff.longest() < old.backoff.longest();
+        let mut wake = Vec::new();
+        let mut decode = Vec::new();
+        for (id, queue) in &self.queues {
+            for (key, lane) in &queue.lanes {
+                match lane.state {
+                    LaneState::Waiting(Why::Blocked | Why::Storm | Why::Misconfigured)
+                        if judged_anew || sooner =>
+                    {
+                        wake.push((*id, *key));
+                    }
+                    LaneState::Waiting(Why::Later | Why::Unreachable) if sooner => wake.push((*id, *key)),
+                    LaneState::Stuck if decoded_anew && lane.head.hold == Some(Hold::Undecodable) => {
+                        decode.push((*id, *key));
+                    }
+                    LaneState::Waiting(_)
+                    | LaneState::Stuck
+                    | LaneState::Idle
+                    | LaneState::Ready
+                    | LaneState::Running(_)
+                    | LaneState::Settling => {}
+                }
+            }
+        }
+        for (id, key) in wake {
+            self.wake(id, key);
+        }
+        for (id, key) in decode {
+            self.undecodable(id, key);
+        }
+        if self.config.on_data_loss == DataLossPolicy::Continue {
+            let stopped: Vec<_> =
+                self.queues.iter().filter_map(|(id, queue)| Some((*id, queue.stopped?))).collect();
+            for (id, to) in stopped {
+                self.move_to(id, to);
+            }
+        }
+        if old.hand_over != self.config.hand_over && self.timers.is_set(TimerKey::HandOver) {
+            self.timers.set(TimerKey::HandOver, self.now + self.config.hand_over);
+        }
+        self.look_at_all();
+    }
+}
