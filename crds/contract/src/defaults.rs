@@ -26,7 +26,7 @@ pub const HEALTH_PERIOD: Duration = Duration::from_secs(5);
 pub const HEALTH_FAILURES: u16 = 3;
 /// A restart of the application usually ends within it, and then its queues need not move.
 pub const HAND_OVER: Duration = Duration::from_secs(30);
-/// RocketMQ's own default; with the default backoff about ten minutes.
+/// RocketMQ's own default; with the default backoff nine minutes of waiting at most, half of it on average.
 pub const MAX_ATTEMPTS: u32 = 16;
 /// Short enough for a hiccup.
 pub const BACKOFF_INITIAL: Duration = Duration::from_millis(500);
