@@ -106,7 +106,7 @@ rules! {
 }
 
 /// One mistake.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mistake {
     /// Where, for example `spec.source.rocketmq.subscriptions[1].topic`; empty for the document as a whole.
     pub path: String,
@@ -141,7 +141,10 @@ pub struct Mistakes(Vec<Mistake>);
 
 impl Mistakes {
     pub(crate) fn sorted(mut mistakes: Vec<Mistake>) -> Self {
-        mistakes.sort();
+        mistakes.sort_by(|a, b| {
+            let by_path = natural(&a.path).cmp(natural(&b.path));
+            by_path.then_with(|| (a.rule, &a.problem).cmp(&(b.rule, &b.problem)))
+        });
         mistakes.dedup();
         Self(mistakes)
     }
@@ -156,6 +159,12 @@ impl Mistakes {
     pub fn len(&self) -> usize {
         self.0.len()
     }
+}
+
+/// A path whose numbers compare as numbers: entry 2 of a list stands before entry 10.
+fn natural(path: &str) -> impl Iterator<Item = (&str, usize)> {
+    // An entry's number is all digits; a field's name never is.
+    path.split(['.', '[', ']']).map(|part| part.parse().map_or((part, 0), |number| ("", number)))
 }
 
 /// One mistake per line.

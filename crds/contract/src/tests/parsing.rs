@@ -80,6 +80,18 @@ spec:
 }
 
 #[test]
+fn mistakes_stand_in_the_order_of_the_manifest_paths() {
+    let queues = (0..12).map(|n| format!("'{}', ", " ".repeat(n))).collect::<String>();
+    let text =
+        patched(RABBITMQ, &format!("spec: {{source: {{rabbitmq: {{queues: [{queues}]}}}}, state: x}}"));
+    let mistakes = strict(&text).expect_err("empty names");
+    let paths: Vec<&str> = mistakes.iter().map(|mistake| mistake.path.as_str()).collect();
+    let place = |wanted: &str| paths.iter().position(|path| path.ends_with(wanted)).unwrap();
+    assert!(place("queues[2]") < place("queues[10]"), "{paths:?}");
+    assert!(place("queues[10]") < place("spec.state"), "{paths:?}");
+}
+
+#[test]
 fn mistakes_of_structure_and_of_meaning_are_told_together() {
     let text = "spec: {source: {}, state: 1, delivery: {path: x}, drain: {timeoutSeconds: 1}}";
     let mistakes = strict(text).expect_err("mistakes");
