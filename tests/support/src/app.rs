@@ -1,0 +1,307 @@
+//! The recording HTTP application: does with each message what its rules say, and writes down what it saw.
+//!
+//! `PUT /rules` with one rule a line replaces the rules of a running application. GET and HEAD are health checks.
+
+use std::{
+    fs::File,
+    io::{self, BufReader, Write},
+    net::{Shutdown, TcpListener, TcpStream},
+    path::Path,
+    process, str,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+        mpsc::{self, Receiver, Sender},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use lockstep_history::{Event, Outcome};
+
+pub use crate::http::Request;
+use crate::{
+    behaviour::{Act, Rule},
+    http,
+    time::now_micros,
+};
+
+/// How often a working application looks whether the peer is still there.
+const GLANCE: Duration = Duration::from_millis(5);
+
+/// What all connections share.
+#[derive(Debug)]
+struct Shared {
+    rules: Mutex<Vec<Rule>>,
+    log: Option<Mutex<File>>,
+    requests: Mutex<Option<Sender<Request>>>,
+    posts: AtomicU64,
+    healthy: AtomicBool,
+    idle: Option<Duration>,
+}
+
+/// How to start an application.
+#[derive(Debug, Default)]
+pub struct Options<'a> {
+    /// The port; 0 means any.
+    pub port: u16,
+    /// Where the history's lines are appended.
+    pub log: Option<&'a Path>,
+    /// The first rules.
+    pub rules: Vec<Rule>,
+    /// Connections are closed after having been idle so long.
+    pub idle: Option<Duration>,
+}
+
+/// A running application in this process. Its threads end with the process; its port closes with the handle.
+#[derive(Debug)]
+pub struct App {
+    shared: Arc<Shared>,
+    listener: TcpListener,
+    requests: Receiver<Request>,
+    address: String,
+    closed: Arc<AtomicBool>,
+}
+
+impl App {
+    /// Starts listening on loopback.
+    ///
+    /// # Errors
+    /// When the port is taken or the log can't be opened.
+    pub fn start(options: Options<'_>) -> io::Result<Self> {
+        let listener = TcpListener::bind(("127.0.0.1", options.port))?;
+        let address = listener.local_addr()?.to_string();
+        let open = |path| File::options().create(true).append(true).open(path).map(Mutex::new);
+        let (sender, requests) = mpsc::channel();
+        let shared = Arc::new(Shared {
+            rules: Mutex::new(options.rules),
+            log: options.log.map(open).transpose()?,
+            requests: Mutex::new(Some(sender)),
+            posts: AtomicU64::new(0),
+            healthy: AtomicBool::new(true),
+            idle: options.idle,
+        });
+        let closed = Arc::new(AtomicBool::new(false));
+        let app = Self { shared, listener, requests, address, closed };
+        let (listener, shared, closed) =
+            (app.listener.try_clone()?, Arc::clone(&app.shared), Arc::clone(&app.closed));
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                if closed.load(Ordering::Relaxed) {
+                    return;
+                }
+                let shared = Arc::clone(&shared);
+                // A connection that breaks is the peer's affair; what it cost is in the log.
+                thread::spawn(move || drop(serve(&stream, &shared)));
+            }
+        });
+        Ok(app)
+    }
+
+    /// `host:port`.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Replaces the rules.
+    pub fn set_rules(&self, rules: Vec<Rule>) {
+        *self.shared.rules.lock().unwrap() = rules;
+    }
+
+    /// What health checks are told.
+    pub fn set_healthy(&self, healthy: bool) {
+        self.shared.healthy.store(healthy, Ordering::Relaxed);
+    }
+
+    /// The next request, as soon as it is there.
+    ///
+    /// # Panics
+    /// When there is none within `limit`.
+    pub fn next_request(&self, limit: Duration) -> Request {
+        self.requests.recv_timeout(limit).unwrap_or_else(|_| panic!("no request came within {limit:?}"))
+    }
+
+    /// Requests that have come and were not taken yet.
+    pub fn requests(&self) -> Vec<Request> {
+        self.requests.try_iter().collect()
+    }
+
+    /// Keeps no requests from now on: for the process that only writes a log.
+    pub fn forget_requests(&self) {
+        *self.shared.requests.lock().unwrap() = None;
+    }
+}
+
+impl Drop for App {
+    fn drop(&mut self) {
+        self.closed.store(true, Ordering::Relaxed);
+        // Wakes the thread that accepts.
+        drop(TcpStream::connect(&self.address));
+    }
+}
+
+/// Whether the connection may be used again.
+type Reusable = io::Result<bool>;
+
+fn serve(stream: &TcpStream, shared: &Shared) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let mut reader = BufReader::with_capacity(64 * 1024, stream);
+    loop {
+        stream.set_read_timeout(shared.idle)?;
+        let Some(mut request) = http::read_head(&mut reader)? else { return Ok(()) };
+        stream.set_read_timeout(None)?;
+        if request.method != "POST" {
+            http::read_body(&mut reader, &mut request)?;
+            control(stream, shared, &request)?;
+            continue;
+        }
+        if !post(stream, &mut reader, shared, request)? {
+            return Ok(());
+        }
+    }
+}
+
+/// Health checks and rules.
+fn control(stream: &TcpStream, shared: &Shared, request: &Request) -> io::Result<()> {
+    let status = match request.method.as_str() {
+        "PUT" => match str::from_utf8(&request.body).map(|text| text.lines().map(str::parse).collect()) {
+            Ok(Ok(rules)) => {
+                *shared.rules.lock().unwrap() = rules;
+                200
+            }
+            _ => 400,
+        },
+        _ if shared.healthy.load(Ordering::Relaxed) => 200,
+        _ => 503,
+    };
+    respond(stream, status, "", b"")
+}
+
+fn post(
+    stream: &TcpStream,
+    reader: &mut BufReader<&TcpStream>,
+    shared: &Shared,
+    mut request: Request,
+) -> Reusable {
+    let path = request.path.trim_start_matches('/').to_owned();
+    let position = request.number("lockstep-position");
+    // A reset needs unread bytes, so it is decided before the body is read.
+    let resets =
+        |rule: &Rule| rule.act == Act::Reset && rule.body.is_none() && rule.fits(&path, position, b"");
+    if shared.rules.lock().unwrap().iter().any(resets) {
+        return Ok(false);
+    }
+    http::read_body(reader, &mut request)?;
+    let rule = choose(shared, &path, position, &request.body);
+    let post = format!("{}-{}", process::id(), shared.posts.fetch_add(1, Ordering::Relaxed));
+    record_start(shared, &request, &post, path, position);
+    if let Some(sender) = &*shared.requests.lock().unwrap() {
+        // Nobody listens any more when the test is over.
+        drop(sender.send(request));
+    }
+    if !work(stream, rule.delay, matches!(rule.act, Act::Never)) {
+        record_end(shared, &post, Outcome::Broken);
+        return Ok(false);
+    }
+    let answer = |status, headers: &str, body: &[u8]| {
+        record_end(shared, &post, Outcome::Answered(status));
+        respond(stream, status, headers, body).map(|()| true)
+    };
+    let break_off = |bytes: &[u8]| {
+        record_end(shared, &post, Outcome::Broken);
+        (&mut &*stream).write_all(bytes)?;
+        stream.shutdown(Shutdown::Both).map(|()| false)
+    };
+    match rule.act {
+        Act::Answer(status) => answer(status, "", b""),
+        Act::RetryAfter(status, seconds) => answer(status, &format!("retry-after: {seconds}\r\n"), b""),
+        Act::Verdict(status, verdict) => answer(status, &format!("lockstep-verdict: {verdict}\r\n"), b""),
+        Act::Redirect(to) => answer(302, &format!("location: {to}\r\n"), b""),
+        Act::Huge(bytes) => {
+            record_end(shared, &post, Outcome::Answered(200));
+            huge(stream, bytes)
+        }
+        Act::Crash => process::abort(),
+        Act::Half => break_off(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf"),
+        Act::Garbage => break_off(b"\x00\xffthis is not HTTP\r\n\r\n"),
+        Act::Never | Act::Close | Act::Reset => break_off(b""),
+    }
+}
+
+/// The rule for a message; takes one from a rule that holds only so often.
+fn choose(shared: &Shared, path: &str, position: Option<u64>, body: &[u8]) -> Rule {
+    let mut rules = shared.rules.lock().unwrap();
+    let Some(rule) = rules.iter_mut().find(|rule| rule.fits(path, position, body)) else {
+        return Rule::default();
+    };
+    if let Some(times) = &mut rule.times {
+        *times -= 1;
+    }
+    rule.clone()
+}
+
+/// Works for `delay`, or for ever; whether the peer was still there at the end.
+fn work(stream: &TcpStream, delay: Duration, forever: bool) -> bool {
+    let start = Instant::now();
+    if !forever && delay <= GLANCE {
+        thread::sleep(delay);
+        return true;
+    }
+    let mut byte = [0; 1];
+    while forever || start.elapsed() < delay {
+        let left = delay.saturating_sub(start.elapsed());
+        let glance = if forever { GLANCE } else { left.min(GLANCE).max(Duration::from_micros(1)) };
+        if stream.set_read_timeout(Some(glance)).is_err() {
+            return false;
+        }
+        match stream.peek(&mut byte) {
+            Ok(0) => return false,
+            Ok(_) => thread::sleep(glance),
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {}
+            Err(_) => return false,
+        }
+    }
+    true
+}
+
+fn record_start(shared: &Shared, request: &Request, post: &str, consumer: String, position: Option<u64>) {
+    record(shared, || Event::Start {
+        at: now_micros(),
+        post: post.into(),
+        queue: request.header("lockstep-queue").unwrap_or("?").into(),
+        position: position.unwrap_or(u64::MAX),
+        attempt: u32::try_from(request.number("lockstep-attempt").unwrap_or(0)).unwrap_or(0),
+        consumer: consumer.into(),
+        epoch: request.number("lockstep-lease-epoch"),
+    });
+}
+
+fn record_end(shared: &Shared, post: &str, outcome: Outcome) {
+    record(shared, || Event::End { at: now_micros(), post: post.into(), outcome });
+}
+
+/// Appends a line by one write, so that a kill leaves only whole lines.
+fn record(shared: &Shared, event: impl FnOnce() -> Event) {
+    if let Some(log) = &shared.log {
+        let mut log = log.lock().unwrap();
+        log.write_all(format!("{}\n", event()).as_bytes()).unwrap();
+    }
+}
+
+fn respond(mut stream: &TcpStream, status: u16, headers: &str, body: &[u8]) -> io::Result<()> {
+    let length = body.len();
+    let head = format!("HTTP/1.1 {status} -\r\n{headers}content-length: {length}\r\n\r\n");
+    stream.write_all(&[head.as_bytes(), body].concat())
+}
+
+fn huge(mut stream: &TcpStream, bytes: u64) -> Reusable {
+    write!(stream, "HTTP/1.1 200 OK\r\ncontent-length: {bytes}\r\n\r\n")?;
+    let part = [b'.'; 64 * 1024];
+    let mut left = usize::try_from(bytes).unwrap_or(usize::MAX);
+    while left > 0 {
+        let count = left.min(part.len());
+        stream.write_all(&part[..count])?;
+        left -= count;
+    }
+    Ok(true)
+}

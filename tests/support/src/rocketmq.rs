@@ -1,0 +1,260 @@
+//! A small RocketMQ client for tests: administration and fast publishing, independent of the adapter under test.
+
+use std::{
+    collections::BTreeMap,
+    io::{self, BufReader, Read, Write},
+    net::TcpStream,
+    time::Duration,
+};
+
+use lockstep_history::Event;
+use serde_json::{Value, json};
+
+/// How many sends are on their way at a time.
+const PIPELINE: usize = 64;
+
+/// A reply.
+#[derive(Debug)]
+struct Reply {
+    opaque: u64,
+    code: i64,
+    remark: String,
+    fields: Value,
+    body: Vec<u8>,
+}
+
+/// A connection to a server.
+#[derive(Debug)]
+struct Connection {
+    stream: BufReader<TcpStream>,
+    opaque: u64,
+}
+
+impl Connection {
+    fn open(address: &str) -> io::Result<Self> {
+        let stream = TcpStream::connect(address)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(Duration::from_secs(15)))?;
+        Ok(Self { stream: BufReader::new(stream), opaque: 0 })
+    }
+
+    fn send(&mut self, code: u32, fields: &Value, body: &[u8]) -> io::Result<()> {
+        self.opaque += 1;
+        let header = json!({
+            "code": code, "language": "OTHER", "version": 473, "opaque": self.opaque, "flag": 0,
+            "serializeTypeCurrentRPC": "JSON", "extFields": fields,
+        });
+        let header = header.to_string();
+        let length = |count: usize| u32::try_from(count).unwrap_or(u32::MAX).to_be_bytes();
+        let total = length(4 + header.len() + body.len());
+        let frame = [&total[..], &length(header.len()), header.as_bytes(), body].concat();
+        self.stream.get_mut().write_all(&frame)
+    }
+
+    fn receive(&mut self) -> io::Result<Reply> {
+        let mut word = [0; 4];
+        self.stream.read_exact(&mut word)?;
+        let mut frame = vec![0; u32::from_be_bytes(word) as usize];
+        self.stream.read_exact(&mut frame)?;
+        let (word, rest) = frame.split_at(4);
+        let header = (u32::from_be_bytes(word.try_into().unwrap()) & 0xff_ffff) as usize;
+        let (header, body) = rest.split_at(header);
+        let header: Value = serde_json::from_slice(header)?;
+        Ok(Reply {
+            opaque: header["opaque"].as_u64().unwrap_or(0),
+            code: header["code"].as_i64().unwrap_or(-1),
+            remark: header["remark"].as_str().unwrap_or_default().to_owned(),
+            fields: header["extFields"].clone(),
+            body: body.to_vec(),
+        })
+    }
+
+    fn call(&mut self, code: u32, fields: &Value, body: &[u8]) -> io::Result<Reply> {
+        self.send(code, fields, body)?;
+        self.receive()
+    }
+}
+
+/// A message to be published.
+#[derive(Debug, Clone, Default)]
+pub struct Outgoing {
+    /// The content.
+    pub body: Vec<u8>,
+    /// The sharding key.
+    pub key: Option<String>,
+    /// The tag.
+    pub tag: Option<String>,
+    /// Further properties; names and values must not hold the bytes 1 and 2.
+    pub properties: Vec<(String, String)>,
+}
+
+impl Outgoing {
+    fn properties(&self) -> String {
+        let mut all: Vec<(&str, &str)> = vec![("WAIT", "true")];
+        all.extend(self.key.as_deref().map(|key| ("__SHARDINGKEY", key)));
+        all.extend(self.tag.as_deref().map(|tag| ("TAGS", tag)));
+        all.extend(self.properties.iter().map(|(name, value)| (name.as_str(), value.as_str())));
+        all.iter().map(|(name, value)| format!("{name}\u{1}{value}\u{2}")).collect()
+    }
+}
+
+/// The brokers of one cluster, by name.
+#[derive(Debug, Clone)]
+pub struct Cluster {
+    brokers: BTreeMap<String, String>,
+}
+
+impl Cluster {
+    /// Brokers by name and address.
+    pub fn new(brokers: impl IntoIterator<Item = (String, String)>) -> Self {
+        Self { brokers: brokers.into_iter().collect() }
+    }
+
+    /// Creates or changes a topic on all brokers, with so many queues on each.
+    pub fn create_topic(&self, topic: &str, queues: u32) {
+        let queues = queues.to_string();
+        let fields = json!({
+            "topic": topic, "defaultTopic": "TBW102", "readQueueNums": queues, "writeQueueNums": queues, "perm": "6",
+            "topicFilterType": "SINGLE_TAG", "topicSysFlag": "0", "order": "false",
+        });
+        self.each(|connection| must(connection.call(17, &fields, b""), "create a topic"));
+    }
+
+    /// Creates a consumer group on all brokers.
+    pub fn create_group(&self, group: &str) {
+        let config = json!({
+            "groupName": group, "consumeEnable": true, "consumeFromMinEnable": true, "consumeBroadcastEnable": true,
+            "retryQueueNums": 1, "retryMaxTimes": 16, "brokerId": 0, "whichBrokerWhenConsumeSlowly": 1,
+            "notifyConsumerIdsChangedEnable": true, "groupSysFlag": 0, "consumeTimeoutMinute": 15,
+        });
+        self.each(|connection| {
+            must(connection.call(200, &json!({}), config.to_string().as_bytes()), "create a group")
+        });
+    }
+
+    /// Publishes messages to one queue and gives the position of each. The broker may take those of one pipeline in
+    /// another order than they were sent in.
+    ///
+    /// # Panics
+    /// When the broker does not take one.
+    pub fn publish(&self, topic: &str, broker: &str, queue: u32, messages: &[Outgoing]) -> Vec<u64> {
+        let mut connection = self.connect(broker);
+        let mut positions = vec![0; messages.len()];
+        let (mut sent, mut taken) = (0, 0);
+        while taken < messages.len() {
+            while sent < messages.len() && sent - taken < PIPELINE {
+                let message = &messages[sent];
+                // One letter a field: the second version of the request.
+                let fields = json!({
+                    "a": "lockstep-tests", "b": topic, "c": "TBW102", "d": "4", "e": queue.to_string(), "f": "0",
+                    "g": (crate::time::now_micros() / 1_000).to_string(), "h": "0", "i": message.properties(),
+                    "j": "0", "k": "false", "m": "false",
+                });
+                connection.send(310, &fields, &message.body).unwrap();
+                sent += 1;
+            }
+            let reply = must(connection.receive(), "publish");
+            // The connection's first request has the number 1.
+            let index = usize::try_from(reply.opaque).unwrap() - 1;
+            positions[index] = number(&reply.fields["queueOffset"]).unwrap();
+            taken += 1;
+        }
+        positions
+    }
+
+    /// The group's committed position of a queue; `None` when there is none.
+    pub fn committed(&self, group: &str, topic: &str, broker: &str, queue: u32) -> Option<u64> {
+        let fields = json!({
+            "consumerGroup": group, "topic": topic, "queueId": queue.to_string(), "setZeroIfNotFound": "false",
+        });
+        let reply = self.connect(broker).call(14, &fields, b"").unwrap();
+        if reply.code == 0 { number(&reply.fields["offset"]) } else { None }
+    }
+
+    /// The next position to be written.
+    pub fn end_of(&self, topic: &str, broker: &str, queue: u32) -> u64 {
+        let fields = json!({"topic": topic, "queueId": queue.to_string()});
+        let reply = must(self.connect(broker).call(30, &fields, b""), "ask for a queue's end");
+        number(&reply.fields["offset"]).unwrap()
+    }
+
+    /// The client ids that are members of the group on a broker.
+    pub fn members(&self, group: &str, broker: &str) -> Vec<String> {
+        let reply = self.connect(broker).call(38, &json!({"consumerGroup": group}), b"").unwrap();
+        let body: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
+        let ids = body["consumerIdList"].as_array().cloned().unwrap_or_default();
+        ids.iter().filter_map(Value::as_str).map(str::to_owned).collect()
+    }
+
+    /// Tries to lock a queue under a client id of one's own; whether it was granted. A granted lock starves the real
+    /// members, so give it back.
+    pub fn lock(&self, group: &str, client: &str, topic: &str, broker: &str, queue: u32) -> bool {
+        let body = lock_body(group, client, topic, broker, queue);
+        let reply = must(self.connect(broker).call(41, &json!({}), body.as_bytes()), "lock");
+        let granted: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
+        granted["lockOKMQSet"].as_array().is_some_and(|queues| !queues.is_empty())
+    }
+
+    /// Gives a lock back.
+    pub fn unlock(&self, group: &str, client: &str, topic: &str, broker: &str, queue: u32) {
+        let body = lock_body(group, client, topic, broker, queue);
+        must(self.connect(broker).call(42, &json!({}), body.as_bytes()), "unlock");
+    }
+
+    /// The brokers' names.
+    pub fn brokers(&self) -> impl Iterator<Item = &str> {
+        self.brokers.keys().map(String::as_str)
+    }
+
+    /// The committed positions of all queues of a topic, as events for a history; brokers that are down are left out.
+    pub fn commits(&self, group: &str, topic: &str, queues: u32) -> Vec<Event> {
+        let mut events = Vec::new();
+        for (name, address) in &self.brokers {
+            let Ok(mut connection) = Connection::open(address) else { continue };
+            for queue in 0..queues {
+                let fields = json!({
+                    "consumerGroup": group, "topic": topic, "queueId": queue.to_string(), "setZeroIfNotFound": "false",
+                });
+                let Ok(reply) = connection.call(14, &fields, b"") else { break };
+                if let Some(position) = number(&reply.fields["offset"]) {
+                    let queue = queue_name(topic, name, queue).into();
+                    events.push(Event::Commit { at: crate::time::now_micros(), queue, position });
+                }
+            }
+        }
+        events
+    }
+
+    fn connect(&self, broker: &str) -> Connection {
+        let address = &self.brokers[broker];
+        Connection::open(address)
+            .unwrap_or_else(|error| panic!("{broker} at {address} can't be reached: {error}"))
+    }
+
+    fn each(&self, mut work: impl FnMut(&mut Connection) -> Reply) {
+        for broker in self.brokers.keys() {
+            work(&mut self.connect(broker));
+        }
+    }
+}
+
+/// A queue's name, as the sidecar writes it.
+pub fn queue_name(topic: &str, broker: &str, queue: u32) -> String {
+    format!("{topic}/{broker}/{queue}")
+}
+
+fn lock_body(group: &str, client: &str, topic: &str, broker: &str, queue: u32) -> String {
+    let queue = json!({"topic": topic, "brokerName": broker, "queueId": queue});
+    json!({"consumerGroup": group, "clientId": client, "mqSet": [queue]}).to_string()
+}
+
+/// Numbers are strings in headers.
+fn number(value: &Value) -> Option<u64> {
+    value.as_u64().or_else(|| value.as_str()?.parse().ok())
+}
+
+fn must(reply: io::Result<Reply>, what: &str) -> Reply {
+    let reply = reply.unwrap_or_else(|error| panic!("failed to {what}: {error}"));
+    assert!(reply.code == 0, "failed to {what}: code {}, {}", reply.code, reply.remark);
+    reply
+}

@@ -1,0 +1,88 @@
+//! The sidecar under test, as a process.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use serde_json::Value;
+
+use crate::{http, ports::free_port, process::Process, recording::program};
+
+/// How to start a sidecar. The manifest gets `spec.sidecar.adminPort` by itself.
+#[derive(Debug, Clone)]
+pub struct SidecarOptions {
+    /// The name of its files, its client id and, in histories, itself.
+    pub name: String,
+    /// `spec` without its `sidecar`, indented by two blanks.
+    pub spec: String,
+    /// Where it POSTs to.
+    pub callback: String,
+    /// Its state folder; `None` means none.
+    pub state: Option<PathBuf>,
+    /// The folder with its secrets.
+    pub credentials: Option<PathBuf>,
+}
+
+/// A running sidecar; killed when dropped.
+#[derive(Debug)]
+pub struct Sidecar {
+    /// The process, to kill or freeze it.
+    pub process: Process,
+    admin_port: u16,
+}
+
+impl Sidecar {
+    /// Starts a sidecar whose manifest and log lie in `folder`. It takes `LOCKSTEP_SIDECAR`, or the one of this
+    /// build.
+    ///
+    /// # Panics
+    /// When it can't be started.
+    pub fn start(folder: &Path, options: &SidecarOptions) -> Self {
+        let SidecarOptions { name, spec, callback, state, credentials } = options;
+        let admin_port = free_port();
+        let manifest = folder.join(format!("{name}.yaml"));
+        let head = "apiVersion: lockstep.dev/v1alpha1\nkind: ConsumerGroup\nmetadata: {name: tests}\nspec:\n";
+        let text = format!("{head}{}\n  sidecar: {{adminPort: {admin_port}}}\n", spec.trim_end());
+        fs::write(&manifest, text).unwrap();
+        let mut command = Command::new(sidecar_program());
+        command.arg("run").arg("-f").arg(&manifest).args(["--callback", callback, "--client-id", name]);
+        if let Some(state) = state {
+            command.arg("--state-dir").arg(state);
+        }
+        if let Some(credentials) = credentials {
+            command.arg("--credentials-dir").arg(credentials);
+        }
+        let process = Process::spawn(name, &mut command, folder.join(format!("{name}.out")));
+        Self { process, admin_port }
+    }
+
+    /// An answer of its admin port: status and body. Status 0 means that nobody answered.
+    pub fn admin(&self, method: &str, path: &str) -> (u16, String) {
+        let answer = http::call(&format!("127.0.0.1:{}", self.admin_port), method, path, b"");
+        answer.map_or((0, String::new()), |(status, body)| {
+            (status, String::from_utf8_lossy(&body).into_owned())
+        })
+    }
+
+    /// Its `/status` document; null when nobody answered.
+    pub fn status(&self) -> Value {
+        serde_json::from_str(&self.admin("GET", "/status").1).unwrap_or_default()
+    }
+
+    /// Whether it says that it is ready.
+    pub fn is_ready(&self) -> bool {
+        self.admin("GET", "/ready").0 == 200
+    }
+
+    /// The admin port.
+    pub const fn admin_port(&self) -> u16 {
+        self.admin_port
+    }
+}
+
+/// The sidecar's program.
+pub fn sidecar_program() -> PathBuf {
+    std::env::var_os("LOCKSTEP_SIDECAR").map_or_else(|| program("lockstep-sidecar"), PathBuf::from)
+}
