@@ -2,6 +2,8 @@
 //! lease keeping. An adapter knows nothing of the core.
 
 mod clock;
+#[cfg(feature = "testing")]
+pub mod conformance;
 mod error;
 #[cfg(feature = "testing")]
 pub mod memory;

@@ -39,7 +39,7 @@ async fn messages_of_one_key_go_to_one_queue_in_order() {
         let key = format!("key-{}", number % 8);
         let (status, receipt) = served.post("/publish", &[("lockstep-key", &key)], vec![number]).await;
         assert_eq!(status, 201);
-        let (queue, last) = queues.entry(key).or_insert((receipt["queue"].clone(), -1));
+        let (queue, last) = queues.entry(key).or_insert_with(|| (receipt["queue"].clone(), -1));
         assert_eq!(*queue, receipt["queue"]);
         assert!(receipt["position"].as_i64().unwrap() > *last);
         *last = receipt["position"].as_i64().unwrap();
