@@ -1,0 +1,6 @@
+//! The repository keeps the house rules, and each rule finds an offender that is planted.
+
+#[cfg(test)]
+mod planted;
+#[cfg(test)]
+mod repository;
