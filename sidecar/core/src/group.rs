@@ -38,6 +38,10 @@ impl Group {
         self.membership == Membership::Out
     }
 
+    pub(crate) fn is_handed_over(&self) -> bool {
+        self.handed_over
+    }
+
     pub(crate) fn forget_repeats(&mut self) {
         self.repeats = 0;
     }
