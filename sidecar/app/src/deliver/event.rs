@@ -18,6 +18,9 @@ use super::{
 pub(super) const STRUCTURED_TYPE: HeaderValue =
     HeaderValue::from_static("application/cloudevents+json; charset=utf-8");
 
+/// JSON nested deeper stands in a document as base64: a parser's limit must not hide the attributes.
+const JSON_DEPTH: usize = 100;
+
 /// How the bindings mark an attribute in a property's name: RocketMQ, RabbitMQ and HTTP, AMQP 1.0 (two forms).
 const PREFIXES: [&[u8]; 4] = [b"CE_", b"ce-", b"cloudEvents:", b"cloudEvents_"];
 
@@ -228,9 +231,30 @@ fn is_json(content_type: &str) -> bool {
     ends("/json") || ends("+json")
 }
 
-/// Valid JSON in valid UTF-8, not nested deeper than 128: can stand inside a JSON document as it is.
+/// Valid JSON in valid UTF-8 that can stand inside a JSON document as it is.
 fn is_json_text(body: &[u8]) -> bool {
-    std::str::from_utf8(body).is_ok_and(|text| serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok())
+    let valid = |text| serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok();
+    std::str::from_utf8(body).is_ok_and(valid) && depth(body) <= JSON_DEPTH
+}
+
+/// How deep valid JSON is nested.
+fn depth(json: &[u8]) -> usize {
+    let (mut depth, mut deepest) = (0_usize, 0);
+    let (mut quoted, mut escaped) = (false, false);
+    for byte in json {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if quoted => escaped = true,
+            b'"' => quoted = !quoted,
+            b'[' | b'{' if !quoted => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b']' | b'}' if !quoted => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest
 }
 
 struct Json {

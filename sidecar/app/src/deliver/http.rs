@@ -8,6 +8,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+use ::http::{HeaderValue, header::CONTENT_LENGTH};
 use bytes::Bytes;
 use lockstep_broker::Clock;
 use lockstep_core::{AttemptResult, TransportFailure};
@@ -148,7 +149,8 @@ impl Exchange<'_> {
         if slot.probe.expired() {
             return cancelled();
         }
-        if first.is_connect() {
+        // A connection that was made and lost before the request went out counts as reset.
+        if first.is_connect() && !slot.probe.connected() {
             return failed(TransportFailure::Unreachable, &first);
         }
         let reused = slot.probe.connects() == before;
@@ -180,6 +182,9 @@ impl Exchange<'_> {
         let mut request = Request::new(Method::POST, self.prepared.url.clone());
         *request.headers_mut() = rendered.headers;
         let mut body = rendered.body;
+        if body.is_empty() {
+            request.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
+        }
         if body.len() > EARLY_BYTES {
             let (gone, sent) = oneshot::channel();
             self.sent = Some(sent);

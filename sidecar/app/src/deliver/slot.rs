@@ -40,6 +40,7 @@ pub(super) struct Slot {
 pub(super) struct Probe {
     connects: AtomicU64,
     connecting: AtomicBool,
+    connected: AtomicBool,
     repeated: AtomicBool,
     expired: AtomicBool,
     not_after: AtomicU64,
@@ -108,6 +109,7 @@ impl Probe {
     pub(super) fn arm(&self, not_after: Option<Moment>) {
         self.not_after.store(not_after.map_or(u64::MAX, Moment::as_nanos), Relaxed);
         self.connecting.store(false, Relaxed);
+        self.connected.store(false, Relaxed);
         self.repeated.store(false, Relaxed);
         self.expired.store(false, Relaxed);
     }
@@ -120,6 +122,11 @@ impl Probe {
     /// A connection is being made just now.
     pub(super) fn connecting(&self) -> bool {
         self.connecting.load(Relaxed)
+    }
+
+    /// The last connection begun was made.
+    pub(super) fn connected(&self) -> bool {
+        self.connected.load(Relaxed)
     }
 
     /// A connection was there too late to write on it.
@@ -205,6 +212,7 @@ where
             probe.connecting.store(true, Relaxed);
             let connection = connect.await;
             probe.connecting.store(false, Relaxed);
+            probe.connected.store(connection.is_ok(), Relaxed);
             if clock.now().as_nanos() > probe.not_after.load(Relaxed) {
                 probe.expired.store(true, Relaxed);
                 return Err(TooLate.into());
