@@ -2,11 +2,14 @@ use std::{collections::BTreeMap, time::Duration};
 
 use lockstep_broker::Clock;
 use lockstep_model::{Epoch, Text};
-use tokio::sync::watch;
 
-use crate::remoting::Security;
+use crate::{
+    codec::BodyLimits,
+    protocol::SubscriptionData,
+    remoting::{CredentialsSource, TlsFiles},
+};
 
-/// All settings of the source. Nothing changes after the start but `security`.
+/// All settings of the source. Nothing changes after the start; secrets are read again at each connect.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// `host:port` of each name server; any of them knows every route.
@@ -24,16 +27,18 @@ pub struct Config {
     pub lock_lifetime: Duration,
     /// Addresses to use in place of those that brokers advertise.
     pub address_overrides: BTreeMap<String, String>,
-    /// Credentials and TLS, read at each connect, so that rotated ones are used from then on.
-    pub security: watch::Receiver<Security>,
+    /// What requests are signed with.
+    pub credentials: CredentialsSource,
+    /// TLS with verification; absent = none.
+    pub tls: Option<TlsFiles>,
     /// What the ordering key is.
     pub key: KeySource,
     /// Epochs rise above this one, kept from an earlier life of the process.
     pub epoch_floor: Epoch,
     /// The process's clock.
     pub clock: Clock,
-    /// Bounds of what is taken from the network.
-    pub limits: Limits,
+    /// How much a compressed body may grow.
+    pub limits: BodyLimits,
 }
 
 /// One subscribed topic.
@@ -62,8 +67,8 @@ pub enum Filter {
 pub enum StartPosition {
     /// The first message that the broker still has.
     Earliest,
-    /// The first message stored at or after this moment, in Unix milliseconds: the group's creation for `Latest`, so
-    /// that all members agree and nothing published since is skipped.
+    /// The first message stored at or after this moment, in Unix milliseconds. For `Latest` it is the group's creation,
+    /// so that all members agree and nothing published since is skipped.
     At(i64),
 }
 
@@ -74,20 +79,6 @@ pub enum KeySource {
     Native,
     /// A property.
     Property(Text),
-}
-
-/// Bounds of what is taken from the network.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    /// Bytes of one message's body after decompression; a larger one is undecodable.
-    pub body_bytes: usize,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        // Four times the broker's own default maximum (maxMessageSize = 4 MiB), which counts compressed bytes.
-        Self { body_bytes: 16 * 1024 * 1024 }
-    }
 }
 
 impl Config {
@@ -105,5 +96,17 @@ impl Config {
     /// The topic of messages that members of the group sent back.
     pub(crate) fn retry_topic(&self) -> String {
         format!("%RETRY%{}", self.group)
+    }
+
+    /// What is told to brokers: the subscriptions, and the group's retry topic, since brokers keep one set of topics a
+    /// group and Java members always have it.
+    pub(crate) fn subscription_data(&self, version: i64) -> Vec<SubscriptionData> {
+        let data = |subscription: &Subscription| match &subscription.filter {
+            Filter::All => SubscriptionData::tags(&subscription.topic, "*", version),
+            Filter::Tags(tags) => SubscriptionData::tags(&subscription.topic, tags, version),
+            Filter::Sql(expression) => SubscriptionData::sql(&subscription.topic, expression, version),
+        };
+        let retry = SubscriptionData::tags(self.retry_topic(), "*", version);
+        self.subscriptions.iter().map(data).chain([retry]).collect()
     }
 }

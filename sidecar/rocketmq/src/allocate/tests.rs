@@ -48,7 +48,17 @@ fn naive(queues: usize, count: usize) -> Vec<Vec<usize>> {
         sizes[n % count] += 1;
     }
     let mut next = 0;
-    sizes.into_iter().map(|size| (0..size).map(|_| { next += 1; next - 1 }).collect()).collect()
+    sizes
+        .into_iter()
+        .map(|size| {
+            (0..size)
+                .map(|_| {
+                    next += 1;
+                    next - 1
+                })
+                .collect()
+        })
+        .collect()
 }
 
 proptest! {

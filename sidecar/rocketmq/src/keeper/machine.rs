@@ -9,7 +9,7 @@ use std::{
 use lockstep_broker::EpochClock;
 use lockstep_model::{Epoch, Moment, Position};
 
-use crate::queue::QueueKey;
+use crate::protocol::MessageQueue;
 
 /// How soon a refused lock of an allocated queue is asked for again: a member that gives a queue up unlocks it at once.
 const REFUSED_AGAIN: Duration = Duration::from_millis(300);
@@ -23,29 +23,29 @@ pub(super) type Ticket = u64;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Action {
     /// Ask a broker for the locks of its queues; held ones are renewed by it. Answer with [`Machine::locked`].
-    Lock { broker: Arc<str>, ticket: Ticket, queues: Vec<QueueKey> },
+    Lock { broker: Arc<str>, ticket: Ticket, queues: Vec<MessageQueue> },
     /// Give a lock back. Answer with [`Machine::unlocked`].
-    Unlock { queue: QueueKey, ticket: Ticket },
+    Unlock { queue: MessageQueue, ticket: Ticket },
     /// Find where to begin and commit it. Answer with [`Machine::positioned`].
-    FindPosition { queue: QueueKey, ticket: Ticket, not_after: Moment },
+    FindPosition { queue: MessageQueue, ticket: Ticket, not_after: Moment },
     /// Compare the broker's committed position with ours. Answer with [`Machine::verified`].
-    Verify { queue: QueueKey, ticket: Ticket, epoch: Epoch, not_after: Moment },
+    Verify { queue: MessageQueue, ticket: Ticket, epoch: Epoch, not_after: Moment },
     /// The queue is ours.
-    Acquired { queue: QueueKey, epoch: Epoch, deadline: Moment, cursor: Position },
+    Acquired { queue: MessageQueue, epoch: Epoch, deadline: Moment, cursor: Position },
     /// The lease lives on.
-    Renewed { queue: QueueKey, epoch: Epoch, deadline: Moment },
+    Renewed { queue: MessageQueue, epoch: Epoch, deadline: Moment },
     /// The connection to the queue's broker is lost.
-    Doubtful { queue: QueueKey, epoch: Epoch },
+    Doubtful { queue: MessageQueue, epoch: Epoch },
     /// The group gave the queue to another member.
-    Revoking { queue: QueueKey, epoch: Epoch },
+    Revoking { queue: MessageQueue, epoch: Epoch },
     /// It stays with us after all.
-    RevocationCancelled { queue: QueueKey, epoch: Epoch },
+    RevocationCancelled { queue: MessageQueue, epoch: Epoch },
     /// The ownership is over.
-    Lost { queue: QueueKey, epoch: Epoch },
+    Lost { queue: MessageQueue, epoch: Epoch },
     /// The queue was given back.
-    Released { queue: QueueKey, epoch: Epoch },
+    Released { queue: MessageQueue, epoch: Epoch },
     /// The broker's committed position holds, not ours.
-    Moved { queue: QueueKey, epoch: Epoch, to: Position },
+    Moved { queue: MessageQueue, epoch: Epoch, to: Position },
     /// A lock was refused (for the counters).
     Refused,
 }
@@ -88,11 +88,17 @@ enum State {
 enum Doubt {
     None,
     /// The connection was lost; the lock is to be asked for again.
-    Lost { at: Moment },
+    Lost {
+        at: Moment,
+    },
     /// It is being asked for.
     Asking,
     /// It was granted until `deadline`; the committed position is being compared.
-    Checking { ticket: Ticket, deadline: Moment, asked: Moment },
+    Checking {
+        ticket: Ticket,
+        deadline: Moment,
+        asked: Moment,
+    },
 }
 
 #[derive(Debug, Default)]
@@ -101,7 +107,7 @@ struct BrokerState {
     /// Until then it may have forgotten locks that are still in use.
     fresh_until: Moment,
     /// Queues held when the connection broke, until others can have taken their locks regularly.
-    held: BTreeMap<QueueKey, Moment>,
+    held: BTreeMap<MessageQueue, Moment>,
     renewing: bool,
     asking: bool,
     /// Not before this moment after a failure.
@@ -114,7 +120,7 @@ struct Ask {
     broker: Arc<str>,
     sent: Moment,
     renewal: bool,
-    queues: Vec<(QueueKey, u64)>,
+    queues: Vec<(MessageQueue, u64)>,
 }
 
 /// Durations that follow from the lock's lifetime.
@@ -134,7 +140,7 @@ pub(super) struct Machine {
     joined: bool,
     /// Off while another process with our client id is alive: the broker can't keep the two apart.
     acquiring: bool,
-    lines: BTreeMap<QueueKey, Line>,
+    lines: BTreeMap<MessageQueue, Line>,
     brokers: BTreeMap<Arc<str>, BrokerState>,
     asks: BTreeMap<Ticket, Ask>,
     last_ticket: Ticket,
@@ -187,25 +193,31 @@ impl Machine {
     }
 
     /// Queues owned or being acquired under a lock, and not asked for.
-    pub(super) fn holds(&self, queue: &QueueKey) -> bool {
+    pub(super) fn holds(&self, queue: &MessageQueue) -> bool {
         self.lines.get(queue).is_some_and(|line| line.held_deadline().is_some())
     }
 
     /// The owned queues.
-    pub(super) fn owned(&self) -> impl Iterator<Item = (&QueueKey, Epoch)> {
+    pub(super) fn owned(&self) -> impl Iterator<Item = (&MessageQueue, Epoch)> {
         self.lines.iter().filter_map(|(queue, line)| match line.state {
             State::Owned { epoch, .. } => Some((queue, epoch)),
-            State::Wanted { .. } | State::Asking | State::Positioning { .. } | State::Releasing { .. } => None,
+            State::Wanted { .. } | State::Asking | State::Positioning { .. } | State::Releasing { .. } => {
+                None
+            }
         })
     }
 
     /// Whether a wanted queue waits for a broker that was started less than one lease ago.
     pub(super) fn waits_for_fresh(&self, now: Moment) -> Option<Arc<str>> {
-        let waits = |queue: &QueueKey, line: &Line| {
-            let broker = self.brokers.get(&queue.broker);
-            matches!(line.state, State::Wanted { .. }) && broker.is_some_and(|b| b.up && !b.may_lock(queue, now))
+        let waits = |queue: &MessageQueue, line: &Line| {
+            let broker = self.brokers.get(&queue.broker_name);
+            matches!(line.state, State::Wanted { .. })
+                && broker.is_some_and(|b| b.up && !b.may_lock(queue, now))
         };
-        self.lines.iter().find(|(queue, line)| waits(queue, line)).map(|(queue, _)| Arc::clone(&queue.broker))
+        self.lines
+            .iter()
+            .find(|(queue, line)| waits(queue, line))
+            .map(|(queue, _)| Arc::clone(&queue.broker_name))
     }
 
     /// Stops or allows new locks.
@@ -231,7 +243,7 @@ impl Machine {
         state.up = false;
         state.held.retain(|_, until| *until > now);
         self.asks.retain(|_, ask| ask.broker != *broker);
-        for (queue, line) in self.lines.iter_mut().filter(|(queue, _)| queue.broker == *broker) {
+        for (queue, line) in self.lines.iter_mut().filter(|(queue, _)| queue.broker_name == *broker) {
             if let Some(deadline) = line.held_deadline() {
                 state.held.insert(queue.clone(), deadline + self.timing.lease);
             }
@@ -249,13 +261,15 @@ impl Machine {
     }
 
     /// The group's allocation: everything that belongs to this member.
-    pub(super) fn assign(&mut self, now: Moment, assigned: &BTreeSet<QueueKey>, wanted: bool) {
+    pub(super) fn assign(&mut self, now: Moment, assigned: &BTreeSet<MessageQueue>, wanted: bool) {
         self.expire(now);
         let mut dropped = Vec::new();
         for (queue, line) in &mut self.lines {
             line.assigned = assigned.contains(queue);
             match &mut line.state {
-                State::Owned { epoch, revoking, .. } if *revoking == line.assigned && (wanted || line.assigned) => {
+                State::Owned { epoch, revoking, .. }
+                    if *revoking == line.assigned && (wanted || line.assigned) =>
+                {
                     *revoking = !line.assigned;
                     let (queue, epoch) = (queue.clone(), *epoch);
                     self.actions.push_back(if line.assigned {
@@ -277,13 +291,17 @@ impl Machine {
         }
         for queue in assigned {
             let turn = self.ticket();
-            self.lines.entry(queue.clone()).or_insert_with(|| Line { assigned: true, turn, state: State::Wanted { at: now } });
+            self.lines.entry(queue.clone()).or_insert_with(|| Line {
+                assigned: true,
+                turn,
+                state: State::Wanted { at: now },
+            });
         }
         self.tick(now);
     }
 
     /// Queues that do not exist any more.
-    pub(super) fn removed(&mut self, now: Moment, queues: &BTreeSet<QueueKey>) {
+    pub(super) fn removed(&mut self, now: Moment, queues: &BTreeSet<MessageQueue>) {
         self.expire(now);
         for queue in queues {
             match self.lines.get_mut(queue) {
@@ -299,7 +317,7 @@ impl Machine {
     }
 
     /// Gives one queue back.
-    pub(super) fn release(&mut self, now: Moment, queue: &QueueKey, epoch: Epoch) {
+    pub(super) fn release(&mut self, now: Moment, queue: &MessageQueue, epoch: Epoch) {
         self.expire(now);
         let ticket = self.ticket();
         let Some(line) = self.lines.get_mut(queue) else { return };
@@ -318,7 +336,7 @@ impl Machine {
     }
 
     /// An unlock was answered, or will never be: then the lock runs out at the broker.
-    pub(super) fn unlocked(&mut self, now: Moment, queue: &QueueKey, ticket: Ticket) {
+    pub(super) fn unlocked(&mut self, now: Moment, queue: &MessageQueue, ticket: Ticket) {
         self.expire(now);
         let Some(line) = self.lines.get_mut(queue) else { return };
         let State::Releasing { epoch, ticket: current } = line.state else { return };
@@ -326,7 +344,7 @@ impl Machine {
             return;
         }
         self.actions.push_back(Action::Released { queue: queue.clone(), epoch });
-        if let Some(broker) = self.brokers.get_mut(&queue.broker) {
+        if let Some(broker) = self.brokers.get_mut(&queue.broker_name) {
             broker.held.remove(queue);
         }
         self.want_or_drop(queue, now);
@@ -334,7 +352,7 @@ impl Machine {
     }
 
     /// A request for locks was answered with those granted, or failed.
-    pub(super) fn locked(&mut self, now: Moment, ticket: Ticket, granted: Option<&BTreeSet<QueueKey>>) {
+    pub(super) fn locked(&mut self, now: Moment, ticket: Ticket, granted: Option<&BTreeSet<MessageQueue>>) {
         self.expire(now);
         let Some(ask) = self.asks.remove(&ticket) else { return };
         let state = self.brokers.entry(Arc::clone(&ask.broker)).or_default();
@@ -357,7 +375,7 @@ impl Machine {
         self.tick(now);
     }
 
-    fn answer(&mut self, now: Moment, asked: Moment, queue: &QueueKey, answer: Option<bool>) {
+    fn answer(&mut self, now: Moment, asked: Moment, queue: &MessageQueue, answer: Option<bool>) {
         let granted_until = asked + self.timing.lease;
         let ticket = self.ticket();
         let Some(line) = self.lines.get_mut(queue) else { return };
@@ -385,7 +403,8 @@ impl Machine {
             (State::Owned { epoch, deadline, asked: last, doubt: Doubt::None, .. }, Some(true)) => {
                 if granted_until > *deadline {
                     (*deadline, *last) = (granted_until, asked);
-                    let renewed = Action::Renewed { queue: queue.clone(), epoch: *epoch, deadline: granted_until };
+                    let renewed =
+                        Action::Renewed { queue: queue.clone(), epoch: *epoch, deadline: granted_until };
                     self.actions.push_back(renewed);
                 }
             }
@@ -396,12 +415,24 @@ impl Machine {
                 self.actions.push_back(verify);
             }
             (State::Owned { doubt: doubt @ Doubt::Asking, .. }, None) => *doubt = Doubt::Lost { at: now },
-            (State::Owned { .. } | State::Positioning { .. } | State::Wanted { .. } | State::Releasing { .. }, _) => {}
+            (
+                State::Owned { .. }
+                | State::Positioning { .. }
+                | State::Wanted { .. }
+                | State::Releasing { .. },
+                _,
+            ) => {}
         }
     }
 
     /// Where to begin was found and committed, or could not be.
-    pub(super) fn positioned(&mut self, now: Moment, queue: &QueueKey, ticket: Ticket, found: Option<Position>) {
+    pub(super) fn positioned(
+        &mut self,
+        now: Moment,
+        queue: &MessageQueue,
+        ticket: Ticket,
+        found: Option<Position>,
+    ) {
         self.expire(now);
         let Some(line) = self.lines.get_mut(queue) else { return };
         let State::Positioning { deadline, asked, ticket: current, .. } = line.state else { return };
@@ -414,18 +445,28 @@ impl Machine {
                 line.state = State::Owned { epoch, deadline, asked, revoking: false, doubt: Doubt::None };
                 self.actions.push_back(Action::Acquired { queue: queue.clone(), epoch, deadline, cursor });
             }
-            None => line.state = State::Positioning { deadline, asked, ticket: None, again: now + FAILED_AGAIN },
+            None => {
+                line.state = State::Positioning { deadline, asked, ticket: None, again: now + FAILED_AGAIN }
+            }
         }
         self.tick(now);
     }
 
     /// The broker's committed position was compared with ours, or could not be.
-    pub(super) fn verified(&mut self, now: Moment, queue: &QueueKey, ticket: Ticket, verdict: Option<Verdict>) {
+    pub(super) fn verified(
+        &mut self,
+        now: Moment,
+        queue: &MessageQueue,
+        ticket: Ticket,
+        verdict: Option<Verdict>,
+    ) {
         self.expire(now);
         let next = self.ticket();
         let Some(line) = self.lines.get_mut(queue) else { return };
         let State::Owned { epoch, deadline, asked, doubt, .. } = &mut line.state else { return };
-        let Doubt::Checking { ticket: current, deadline: granted_until, asked: asked_again } = *doubt else { return };
+        let Doubt::Checking { ticket: current, deadline: granted_until, asked: asked_again } = *doubt else {
+            return;
+        };
         if current != ticket {
             return;
         }
@@ -448,7 +489,11 @@ impl Machine {
             }
             Some(Verdict::Ours | Verdict::Moved(_)) => {
                 (*deadline, *asked, *doubt) = (granted_until, asked_again, Doubt::None);
-                self.actions.push_back(Action::Renewed { queue: queue.clone(), epoch, deadline: granted_until });
+                self.actions.push_back(Action::Renewed {
+                    queue: queue.clone(),
+                    epoch,
+                    deadline: granted_until,
+                });
                 if let Some(Verdict::Moved(to)) = verdict {
                     self.actions.push_back(Action::Moved { queue: queue.clone(), epoch, to });
                 }
@@ -459,7 +504,7 @@ impl Machine {
 
     /// Ends leases whose time is over, before anything else is looked at: the process may have been frozen.
     pub(super) fn expire(&mut self, now: Moment) {
-        let over: Vec<QueueKey> = self
+        let over: Vec<MessageQueue> = self
             .lines
             .iter()
             .filter(|(_, line)| line.held_deadline().is_some_and(|deadline| deadline <= now))
@@ -481,7 +526,7 @@ impl Machine {
             self.ask_due(now, &broker, true);
             self.ask_due(now, &broker, false);
         }
-        let due: Vec<(QueueKey, Moment)> = self
+        let due: Vec<(MessageQueue, Moment)> = self
             .lines
             .iter()
             .filter_map(|(queue, line)| match line.state {
@@ -515,7 +560,9 @@ impl Machine {
             if let State::Positioning { ticket: None, again, .. } = line.state {
                 at(again);
             }
-            let Some(broker) = self.brokers.get(&queue.broker).filter(|broker| broker.up) else { continue };
+            let Some(broker) = self.brokers.get(&queue.broker_name).filter(|broker| broker.up) else {
+                continue;
+            };
             if let (Some(due), false) = (line.renew_due(self.timing.renew_every), broker.renewing) {
                 at(due.max(broker.renew_again));
             }
@@ -542,22 +589,26 @@ impl Machine {
             return;
         }
         let every = self.timing.renew_every;
-        let ours = || self.lines.iter().filter(|(queue, _)| queue.broker == *name);
-        let queues: Vec<(QueueKey, u64)> = if renewal {
+        let ours = || self.lines.iter().filter(|(queue, _)| queue.broker_name == *name);
+        let queues: Vec<(MessageQueue, u64)> = if renewal {
             if !ours().any(|(_, line)| line.renew_due(every).is_some_and(|due| due <= now)) {
                 return;
             }
             // All at once: one request, one rhythm.
-            ours().filter(|(_, line)| line.renew_due(every).is_some()).map(|(q, line)| (q.clone(), line.turn)).collect()
+            ours()
+                .filter(|(_, line)| line.renew_due(every).is_some())
+                .map(|(q, line)| (q.clone(), line.turn))
+                .collect()
         } else {
             let acquiring = self.acquiring && self.joined;
             ours()
                 .filter(|(_, line)| line.ask_due().is_some_and(|due| due <= now))
                 .filter(|(queue, line)| match line.state {
                     State::Owned { .. } => true,
-                    State::Wanted { .. } | State::Asking | State::Positioning { .. } | State::Releasing { .. } => {
-                        acquiring && broker.may_lock(queue, now)
-                    }
+                    State::Wanted { .. }
+                    | State::Asking
+                    | State::Positioning { .. }
+                    | State::Releasing { .. } => acquiring && broker.may_lock(queue, now),
                 })
                 .map(|(queue, line)| (queue.clone(), line.turn))
                 .collect()
@@ -565,7 +616,11 @@ impl Machine {
         if queues.is_empty() {
             return;
         }
-        if renewal { broker.renewing = true } else { broker.asking = true }
+        if renewal {
+            broker.renewing = true
+        } else {
+            broker.asking = true
+        }
         for (queue, _) in &queues {
             match self.lines.get_mut(queue).map(|line| &mut line.state) {
                 Some(state @ State::Wanted { .. }) => *state = State::Asking,
@@ -579,19 +634,19 @@ impl Machine {
         self.actions.push_back(Action::Lock { broker: Arc::clone(name), ticket, queues: keys });
     }
 
-    fn find_position(&mut self, queue: &QueueKey, ticket: Ticket, not_after: Moment) {
+    fn find_position(&mut self, queue: &MessageQueue, ticket: Ticket, not_after: Moment) {
         self.actions.push_back(Action::FindPosition { queue: queue.clone(), ticket, not_after });
     }
 
-    fn refused(&mut self, queue: &QueueKey) {
+    fn refused(&mut self, queue: &MessageQueue) {
         self.actions.push_back(Action::Refused);
         // Another owner is certain: the queue is not ours to lock early any more.
-        if let Some(broker) = self.brokers.get_mut(&queue.broker) {
+        if let Some(broker) = self.brokers.get_mut(&queue.broker_name) {
             broker.held.remove(queue);
         }
     }
 
-    fn want_or_drop(&mut self, queue: &QueueKey, at: Moment) {
+    fn want_or_drop(&mut self, queue: &MessageQueue, at: Moment) {
         let turn = self.ticket();
         match self.lines.get_mut(queue) {
             Some(line) if line.assigned && self.joined => {
@@ -606,13 +661,13 @@ impl Machine {
     }
 
     /// Forgets a queue and gives its lock back without waiting for it.
-    fn drop_line(&mut self, queue: &QueueKey) {
+    fn drop_line(&mut self, queue: &MessageQueue) {
         if self.lines.remove(queue).is_some_and(|line| line.held_deadline().is_some()) {
             self.unlock_quietly(queue);
         }
     }
 
-    fn unlock_quietly(&mut self, queue: &QueueKey) {
+    fn unlock_quietly(&mut self, queue: &MessageQueue) {
         let ticket = self.ticket();
         self.actions.push_back(Action::Unlock { queue: queue.clone(), ticket });
     }
@@ -624,7 +679,7 @@ impl Machine {
 }
 
 impl BrokerState {
-    fn may_lock(&self, queue: &QueueKey, now: Moment) -> bool {
+    fn may_lock(&self, queue: &MessageQueue, now: Moment) -> bool {
         now >= self.fresh_until || self.held.contains_key(queue)
     }
 }
@@ -645,7 +700,9 @@ impl Line {
     /// When the lock is to be renewed.
     fn renew_due(&self, every: Duration) -> Option<Moment> {
         match self.state {
-            State::Positioning { asked, .. } | State::Owned { asked, doubt: Doubt::None, .. } => Some(asked + every),
+            State::Positioning { asked, .. } | State::Owned { asked, doubt: Doubt::None, .. } => {
+                Some(asked + every)
+            }
             State::Owned { .. } | State::Wanted { .. } | State::Asking | State::Releasing { .. } => None,
         }
     }
@@ -658,3 +715,6 @@ impl Line {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

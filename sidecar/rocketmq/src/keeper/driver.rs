@@ -1,0 +1,422 @@
+//! The keeper's task: takes wishes, answers and the passing of time, and does what follows.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    future::Future,
+    pin::Pin,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+use futures_util::{StreamExt, stream::FuturesUnordered};
+use lockstep_broker::{EpochClock, LeaseEvent, SourceState};
+use lockstep_model::{Identity, Moment, QueueId};
+use tokio::{sync::mpsc, time::sleep_until};
+use tracing::info;
+
+use super::{
+    Wish,
+    jobs::{self, Done},
+    links::Links,
+    machine::{Action, Machine, Timing},
+    membership::Membership,
+    outbox::Outbox,
+    topology::Topology,
+};
+use crate::{
+    leases::Confirmed,
+    problem::{Rank, reason},
+    protocol::MessageQueue,
+    remoting::Event,
+    shared::{Shared, Stats},
+};
+
+/// How long leaving waits for the first queues to be released before it unregisters: members told to take over find
+/// them unlocked then.
+const FIRST_RELEASES: Duration = Duration::from_millis(150);
+
+type Job = Pin<Box<dyn Future<Output = Done> + Send>>;
+
+/// See the module.
+pub(super) struct Driver {
+    pub(super) shared: Arc<Shared>,
+    pub(super) outbox: Arc<Outbox>,
+    pub(super) machine: Machine,
+    pub(super) topology: Topology,
+    pub(super) links: Links,
+    pub(super) membership: Membership,
+    pub(super) joined: bool,
+    leaving: Option<Leaving>,
+    jobs: FuturesUnordered<Job>,
+    unlocks: usize,
+    names: BTreeMap<QueueId, MessageQueue>,
+    /// The messages before the start positions, until the acquisitions they belong to are told.
+    starts: BTreeMap<MessageQueue, Identity>,
+    state: Option<SourceState>,
+}
+
+/// How far the leave has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Leaving {
+    /// Membership goes on until the first queues are released, or until this moment.
+    Registered { until: Moment, released: bool },
+    /// The brokers are being told.
+    Unregistering,
+    /// Only queues that are still busy are left.
+    Unregistered,
+}
+
+impl Driver {
+    pub(super) fn new(shared: Arc<Shared>, outbox: Arc<Outbox>) -> Self {
+        let timing = Timing { lease: shared.config.lease(), renew_every: shared.config.renew_every() };
+        let machine = Machine::new(timing, EpochClock::above(shared.config.epoch_floor));
+        let topics = shared.subscriptions.iter().map(|subscription| Arc::from(subscription.topic.as_str()));
+        Self {
+            topology: Topology::new(topics),
+            shared,
+            outbox,
+            machine,
+            links: Links::default(),
+            membership: Membership::default(),
+            joined: false,
+            leaving: None,
+            jobs: FuturesUnordered::new(),
+            unlocks: 0,
+            names: BTreeMap::new(),
+            starts: BTreeMap::new(),
+            state: None,
+        }
+    }
+
+    /// Runs until the keeper is dropped.
+    pub(super) async fn run(
+        mut self,
+        mut wishes: mpsc::UnboundedReceiver<Wish>,
+        mut events: mpsc::Receiver<Event>,
+    ) {
+        let shared = Arc::clone(&self.shared);
+        loop {
+            let now = shared.now();
+            self.turn(now);
+            let wake = self.wake(now);
+            let sleep = async {
+                match wake {
+                    Some(moment) => sleep_until(shared.config.clock.instant(moment)).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                wish = wishes.recv() => match wish {
+                    Some(wish) => {
+                        self.wished(wish);
+                        while let Ok(wish) = wishes.try_recv() {
+                            self.wished(wish);
+                        }
+                    }
+                    None => return,
+                },
+                event = events.recv() => if let Some(event) = event { self.happened(event) },
+                Some(done) = self.jobs.next(), if !self.jobs.is_empty() => self.done(done),
+                () = shared.bell.rung.notified() => {}
+                () = sleep => {}
+            }
+        }
+    }
+
+    pub(super) fn start(&mut self, job: impl Future<Output = Done> + Send + 'static) {
+        self.jobs.push(Box::pin(job));
+    }
+
+    /// Does everything that is due.
+    fn turn(&mut self, now: Moment) {
+        self.machine.tick(now);
+        if self.shared.bell.take_stale_routes() {
+            self.membership.routes_are_stale(now);
+        }
+        if self.shared.bell.take_heartbeat() {
+            self.links.beat_now(now);
+        }
+        if self.joined {
+            self.look_up_routes(now);
+            self.open_links(now);
+            self.send_heartbeats(now);
+            self.rebalance(now);
+        }
+        self.act();
+        self.go_on_leaving(now);
+        self.publish(now);
+    }
+
+    fn wake(&self, now: Moment) -> Option<Moment> {
+        let mut wake = self.machine.wake();
+        let mut at = |moment: Moment| wake = Some(wake.map_or(moment, |w| w.min(moment)));
+        if self.joined {
+            self.routes_wake(now).into_iter().for_each(&mut at);
+            self.links.wake().into_iter().for_each(&mut at);
+            self.rebalance_wake().into_iter().for_each(&mut at);
+        }
+        if let Some(Leaving::Registered { until, .. }) = self.leaving {
+            at(until);
+        }
+        wake
+    }
+
+    fn wished(&mut self, wish: Wish) {
+        let now = self.shared.now();
+        match wish {
+            Wish::Join if self.joined => {}
+            Wish::Join => {
+                info!(group = %self.shared.group, client_id = %self.shared.config.client_id, "joining the group");
+                (self.joined, self.leaving) = (true, None);
+                self.machine.join();
+                self.membership.begin(now);
+                self.links.begin(now);
+            }
+            Wish::Leave => {
+                if self.joined || self.leaving.is_none() {
+                    info!(group = %self.shared.group, "leaving the group");
+                    self.joined = false;
+                    self.leaving = Some(Leaving::Registered { until: now + FIRST_RELEASES, released: false });
+                    self.machine.leave(now);
+                    self.membership.end();
+                }
+            }
+            Wish::Release(id, epoch) => {
+                // From here on nothing of this epoch is written.
+                self.shared.leases.ended(id, epoch);
+                if let Some(queue) = self.names.get(&id) {
+                    self.machine.release(now, queue, epoch);
+                }
+                if let Some(Leaving::Registered { released, .. }) = &mut self.leaving {
+                    *released = true;
+                }
+            }
+        }
+    }
+
+    fn go_on_leaving(&mut self, now: Moment) {
+        match self.leaving {
+            Some(Leaving::Registered { until, released }) => {
+                let first_round_is_over = released && !self.machine.is_releasing() || self.machine.is_idle();
+                if first_round_is_over || now >= until {
+                    self.leaving = Some(Leaving::Unregistering);
+                    let addresses = self.links.registered();
+                    self.start(jobs::unregister(Arc::clone(&self.shared), addresses));
+                }
+            }
+            Some(Leaving::Unregistered) if self.machine.is_idle() && self.unlocks == 0 => {
+                self.leaving = None;
+                self.close_links();
+                self.shared.problems.clear_all();
+                self.publish(now);
+                info!(group = %self.shared.group, "left the group");
+                self.outbox.push(LeaseEvent::Left);
+            }
+            Some(Leaving::Unregistering | Leaving::Unregistered) | None => {}
+        }
+    }
+
+    fn done(&mut self, done: Done) {
+        let now = self.shared.now();
+        match done {
+            Done::Route { topic, looked } => self.looked_up(now, &topic, looked),
+            Done::Session { address, turn, result } => self.opened(now, &address, turn, result),
+            Done::Beat { address, turn, result } => self.beaten(now, &address, turn, result),
+            Done::Members { topic, broker, result } => self.members_known(now, &topic, &broker, result),
+            Done::Locked { broker, ticket, granted, error } => {
+                if let Some(error) = error {
+                    self.broker_failed(&broker, &error);
+                }
+                self.machine.locked(now, ticket, granted.as_ref());
+            }
+            Done::Unlocked { queue, ticket } => {
+                self.unlocks = self.unlocks.saturating_sub(1);
+                self.machine.unlocked(now, &queue, ticket);
+            }
+            Done::Positioned { queue, ticket, result } => {
+                let found = match result {
+                    Ok(start) => {
+                        self.starts.insert(queue.clone(), start.before);
+                        Some(start.position)
+                    }
+                    Err(error) => {
+                        // Said and noted there.
+                        let error = self.shared.failed("find the position", &queue, error);
+                        tracing::warn!(queue = %queue, error = %error, "can't begin with the queue yet");
+                        None
+                    }
+                };
+                self.machine.positioned(now, &queue, ticket, found);
+            }
+            Done::Verified { queue, ticket, result } => {
+                if let Err(error) = &result {
+                    tracing::warn!(queue = %queue, error = ?error, "can't compare the committed position yet");
+                }
+                self.machine.verified(now, &queue, ticket, result.ok());
+            }
+            Done::Reset { queue, id, epoch, to } => {
+                info!(queue = %queue, to = %to, "the position was set by hand");
+                self.outbox.push(LeaseEvent::Moved { queue: id, epoch, to });
+            }
+            Done::Unregistered => {
+                if self.leaving == Some(Leaving::Unregistering) {
+                    self.leaving = Some(Leaving::Unregistered);
+                }
+            }
+        }
+    }
+
+    /// Does what the machine wants.
+    fn act(&mut self) {
+        while let Some(action) = self.machine.poll() {
+            let shared = Arc::clone(&self.shared);
+            match action {
+                Action::Lock { broker, ticket, queues } => {
+                    self.start(jobs::lock(shared, broker, ticket, queues))
+                }
+                Action::Unlock { queue, ticket } => {
+                    self.unlocks += 1;
+                    self.start(jobs::unlock(shared, queue, ticket));
+                }
+                Action::FindPosition { queue, ticket, not_after } => {
+                    let new = self.topology.is_new(&queue);
+                    self.start(jobs::find_position(shared, queue, ticket, new, not_after));
+                }
+                Action::Verify { queue, ticket, epoch, not_after } => {
+                    let id = shared.leases.id(&queue);
+                    self.start(jobs::verify(shared, queue, ticket, (id, epoch), not_after));
+                }
+                Action::Refused => Stats::count(&shared.stats.lock_refusals),
+                Action::Acquired { .. }
+                | Action::Renewed { .. }
+                | Action::Doubtful { .. }
+                | Action::Revoking { .. }
+                | Action::RevocationCancelled { .. }
+                | Action::Lost { .. }
+                | Action::Released { .. }
+                | Action::Moved { .. } => self.tell(action),
+            }
+        }
+    }
+
+    /// Tells the shell and the other halves what became of a queue.
+    fn tell(&mut self, action: Action) {
+        let leases = &self.shared.leases;
+        let event = match action {
+            Action::Acquired { queue, epoch, deadline, cursor } => {
+                let last = self.starts.remove(&queue).unwrap_or(Identity::None);
+                let (id, name) =
+                    leases.acquired(&queue, epoch, deadline, Confirmed { position: cursor, last });
+                info!(queue = %name, %epoch, %cursor, "queue acquired");
+                self.names.insert(id, queue);
+                let deadline = Some(deadline);
+                LeaseEvent::Acquired { queue: id, name, epoch, deadline, cursor, settle_within: None }
+            }
+            Action::Renewed { queue, epoch, deadline } => {
+                let queue = leases.id(&queue);
+                leases.renewed(queue, epoch, deadline);
+                Stats::count(&self.shared.stats.renewals);
+                LeaseEvent::Renewed { queue, epoch, deadline: Some(deadline) }
+            }
+            Action::Doubtful { queue, epoch } => {
+                info!(%queue, %epoch, "queue in doubt: the connection to its broker was lost");
+                let queue = leases.id(&queue);
+                leases.doubtful(queue, epoch);
+                LeaseEvent::Doubtful { queue, epoch }
+            }
+            Action::Revoking { queue, epoch } => {
+                info!(%queue, %epoch, "queue goes to another member");
+                LeaseEvent::Revoking { queue: leases.id(&queue), epoch, deadline: None }
+            }
+            Action::RevocationCancelled { queue, epoch } => {
+                info!(%queue, %epoch, "queue stays after all");
+                LeaseEvent::RevocationCancelled { queue: leases.id(&queue), epoch }
+            }
+            Action::Lost { queue, epoch } => {
+                info!(%queue, %epoch, "queue lost");
+                let queue = leases.id(&queue);
+                leases.ended(queue, epoch);
+                LeaseEvent::Lost { queue, epoch }
+            }
+            Action::Released { queue, epoch } => {
+                info!(%queue, %epoch, "queue released");
+                LeaseEvent::Released { queue: leases.id(&queue), epoch }
+            }
+            Action::Moved { queue, epoch, to } => {
+                info!(%queue, %epoch, %to, "queue moved to the broker's position");
+                let queue = leases.id(&queue);
+                leases.moved(queue, epoch, to);
+                LeaseEvent::Moved { queue, epoch, to }
+            }
+            Action::Lock { .. }
+            | Action::Unlock { .. }
+            | Action::FindPosition { .. }
+            | Action::Verify { .. }
+            | Action::Refused => return,
+        };
+        self.outbox.push(event);
+    }
+
+    /// Tells the session's state when it changed.
+    fn publish(&mut self, now: Moment) {
+        if self.joined {
+            self.note(now);
+        }
+        let state = SourceState {
+            connected: self.joined && self.is_connected(),
+            problem: self.shared.problems.first(),
+            queues_total: u32::try_from(self.topology.total()).unwrap_or(u32::MAX),
+            reconnects: self.shared.stats.reconnects.load(Ordering::Relaxed),
+        };
+        let same_problem = |known: &SourceState| {
+            known.problem.as_ref().map(|problem| problem.reason)
+                == state.problem.as_ref().map(|problem| problem.reason)
+                && known.problem.is_some() == state.problem.is_some()
+        };
+        let unchanged = self.state.as_ref().is_some_and(|known| {
+            same_problem(known)
+                && (known.connected, known.queues_total, known.reconnects)
+                    == (state.connected, state.queues_total, state.reconnects)
+        });
+        if unchanged || (self.state.is_none() && !self.joined) {
+            return;
+        }
+        match &state.problem {
+            Some(problem) => {
+                info!(connected = state.connected, reason = problem.reason, %problem, "source state")
+            }
+            None => info!(connected = state.connected, "source state"),
+        }
+        self.state = Some(state.clone());
+        self.outbox.push(LeaseEvent::Source(state));
+    }
+
+    /// Notes troubles that no request brings to light.
+    fn note(&mut self, now: Moment) {
+        let fresh = self.machine.waits_for_fresh(now);
+        let problems = &self.shared.problems;
+        match fresh {
+            Some(broker) => {
+                problems.set(Rank::Note, "fresh", lockstep_broker::Problem {
+                    reason: reason::BROKER_RESTARTED,
+                    message: format!(
+                        "broker {broker} was started less than one lease ago; queues are taken when no lock that it \
+                         has forgotten can be in use any more"
+                    ),
+                    remedy: String::new(),
+                });
+            }
+            None => {
+                problems.clear(Rank::Note, "fresh");
+            }
+        }
+    }
+
+    fn is_connected(&self) -> bool {
+        let needed: BTreeSet<&Arc<str>> =
+            self.membership.allocated().map(|queue| &queue.broker_name).collect();
+        let up = |broker: &&Arc<str>| self.shared.masters.get(broker).is_some();
+        self.membership.is_member() && self.topology.total() > 0 && needed.iter().all(|broker| up(broker))
+    }
+}

@@ -1,0 +1,308 @@
+//! Sessions with brokers: a connection on which our heartbeat was answered. One to each master and each slave.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use lockstep_broker::Problem;
+use lockstep_model::Moment;
+use tracing::info;
+
+use super::{
+    driver::Driver,
+    jobs::{self, Session, SessionError},
+};
+use crate::{
+    problem::{self, Peer, Rank, reason},
+    remoting::{CallError, Lost},
+    shared::{Master, Stats},
+};
+
+/// As for the Java client; brokers forget a member after 120 s.
+const HEARTBEAT: Duration = Duration::from_secs(30);
+/// How soon a failed session or heartbeat is tried again when the connection itself has no opinion.
+const AGAIN: Duration = Duration::from_secs(1);
+/// The shortest wait between two tries.
+const SOON: Duration = Duration::from_millis(100);
+/// A broker keeps a connection that broke without a word for as long; until then our own old one may be listed as a
+/// second process with our client id.
+const HALF_OPEN: Duration = Duration::from_secs(130);
+
+#[derive(Debug)]
+struct Link {
+    broker: Arc<str>,
+    master: bool,
+    state: State,
+    /// Changes with each try and each loss, so that late answers are known.
+    turn: u64,
+    connection: Option<u64>,
+    /// Since the process joined.
+    registered: bool,
+    beat: Moment,
+    beating: bool,
+    lost: Option<Moment>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Idle { at: Moment },
+    Opening,
+    Up,
+}
+
+/// All links, by advertised address. Bounded by the brokers in the routes.
+#[derive(Debug, Default)]
+pub(super) struct Links(BTreeMap<Arc<str>, Link>);
+
+impl Links {
+    pub(super) fn begin(&mut self, now: Moment) {
+        for link in self.0.values_mut() {
+            // What was unregistered must say so again; a connection may be open already.
+            link.registered = false;
+            (link.beat, link.beating) = (now, false);
+            if link.state == State::Up {
+                link.turn += 1;
+                link.state = State::Idle { at: now };
+            }
+        }
+    }
+
+    pub(super) fn beat_now(&mut self, now: Moment) {
+        for link in self.0.values_mut() {
+            link.beat = now;
+        }
+    }
+
+    /// The addresses at which we are a member.
+    pub(super) fn registered(&self) -> Vec<Arc<str>> {
+        let up = self.0.iter().filter(|(_, link)| link.registered && link.state == State::Up);
+        up.map(|(address, _)| Arc::clone(address)).collect()
+    }
+
+    pub(super) fn wake(&self) -> Option<Moment> {
+        let due = self.0.values().filter_map(|link| match link.state {
+            State::Idle { at } => Some(at),
+            State::Up if !link.beating => Some(link.beat),
+            State::Up | State::Opening => None,
+        });
+        due.min()
+    }
+
+    /// Whether a second listing of our client id may be our own connection that broke.
+    pub(super) fn may_be_half_open(&self, broker: &str, now: Moment) -> bool {
+        let mut links = self.0.values().filter(|link| *link.broker == *broker && link.master);
+        links.any(|link| link.lost.is_some_and(|lost| now.since(lost) < HALF_OPEN))
+    }
+
+    /// Whether every master is up.
+    pub(super) fn are_up(&self) -> bool {
+        self.0.values().all(|link| !link.master || link.state == State::Up)
+    }
+}
+
+impl Driver {
+    /// Makes links as the routes say and opens those that are due.
+    pub(super) fn open_links(&mut self, now: Moment) {
+        let addresses = self.topology.addresses();
+        let vanished: BTreeSet<Arc<str>> =
+            self.topology.vanished().map(|queue| Arc::clone(&queue.broker_name)).collect();
+        let named: BTreeSet<&str> = addresses.iter().map(|(_, _, address)| address.as_str()).collect();
+        let gone: Vec<Arc<str>> = self
+            .links
+            .0
+            .iter()
+            .filter(|(address, link)| !named.contains(address.as_ref()) && !vanished.contains(&link.broker))
+            .map(|(address, _)| Arc::clone(address))
+            .collect();
+        for address in gone {
+            self.close_link(now, &address);
+        }
+        for (broker, id, address) in &addresses {
+            self.links.0.entry(Arc::from(address.as_str())).or_insert_with(|| Link {
+                broker: Arc::clone(broker),
+                master: *id == 0,
+                state: State::Idle { at: now },
+                turn: 0,
+                connection: None,
+                registered: false,
+                beat: now,
+                beating: false,
+                lost: None,
+            });
+        }
+        let mut due = Vec::new();
+        for (address, link) in &mut self.links.0 {
+            if matches!(link.state, State::Idle { at } if at <= now) {
+                link.state = State::Opening;
+                link.turn += 1;
+                due.push((Arc::clone(address), link.turn, link.master, !link.registered));
+            }
+        }
+        for (address, turn, master, first) in due {
+            self.start(jobs::session(Arc::clone(&self.shared), address, turn, master, first));
+        }
+    }
+
+    pub(super) fn send_heartbeats(&mut self, now: Moment) {
+        let mut due = Vec::new();
+        for (address, link) in &mut self.links.0 {
+            if link.state == State::Up && !link.beating && link.beat <= now {
+                (link.beating, link.beat) = (true, now + HEARTBEAT);
+                due.push((Arc::clone(address), link.turn));
+            }
+        }
+        for (address, turn) in due {
+            self.start(jobs::beat(Arc::clone(&self.shared), address, turn));
+        }
+    }
+
+    pub(super) fn opened(
+        &mut self,
+        now: Moment,
+        address: &Arc<str>,
+        turn: u64,
+        result: Result<Session, SessionError>,
+    ) {
+        let Some(link) = self.links.0.get_mut(address).filter(|link| link.turn == turn) else { return };
+        let (broker, master) = (Arc::clone(&link.broker), link.master);
+        match result {
+            Ok(session) => {
+                link.state = State::Up;
+                (link.registered, link.beating, link.beat) = (true, false, now + HEARTBEAT);
+                if link.lost.is_some() {
+                    Stats::count(&self.shared.stats.reconnects);
+                }
+                info!(%broker, %address, master, "session with the broker stands");
+                self.shared.problems.clear(Rank::Broker, address);
+                self.shared.problems.clear(Rank::Membership, address);
+                if master {
+                    self.master_is_up(now, &broker, address, session);
+                }
+            }
+            Err(SessionError::Duplicate) => {
+                link.state = State::Idle { at: now + AGAIN };
+                self.shared.problems.set(Rank::Membership, address.as_ref(), self.duplicate());
+            }
+            Err(SessionError::Call(error)) => {
+                let wait = match &error {
+                    CallError::Backoff { retry_in, .. } => (*retry_in).max(SOON),
+                    CallError::Connect { .. } | CallError::Lost { .. } => SOON,
+                    CallError::Timeout { .. }
+                    | CallError::TooLate { .. }
+                    | CallError::Busy { .. }
+                    | CallError::Encode(_)
+                    | CallError::Reply { .. } => AGAIN,
+                };
+                link.state = State::Idle { at: now + wait };
+                self.broker_failed_at(&broker, address, &error);
+            }
+        }
+    }
+
+    fn master_is_up(&mut self, now: Moment, broker: &Arc<str>, address: &Arc<str>, session: Session) {
+        let lease = self.shared.config.lease();
+        // A broker that does not say how long it has run may just have been started.
+        let fresh_for = session.uptime.map_or(lease, |uptime| lease.saturating_sub(uptime));
+        let master = Master { address: Arc::clone(address), honest: session.honest };
+        self.shared.masters.up(broker, master);
+        self.machine.link_up(now, broker, fresh_for);
+        self.membership.rebalance_soon();
+        self.membership.routes_are_stale(now);
+    }
+
+    pub(super) fn beaten(
+        &mut self,
+        now: Moment,
+        address: &Arc<str>,
+        turn: u64,
+        result: Result<(), CallError>,
+    ) {
+        let Some(link) = self.links.0.get_mut(address).filter(|link| link.turn == turn) else { return };
+        link.beating = false;
+        if let Err(error) = result {
+            link.beat = now + AGAIN;
+            let broker = Arc::clone(&link.broker);
+            self.broker_failed_at(&broker, address, &error);
+        } else {
+            self.shared.problems.clear(Rank::Broker, address);
+        }
+    }
+
+    pub(super) fn link_connected(&mut self, address: &str, connection: u64) {
+        if let Some(link) = self.links.0.get_mut(address) {
+            link.connection = Some(connection);
+        }
+    }
+
+    pub(super) fn link_lost(&mut self, now: Moment, address: &str, connection: u64, why: &Lost) {
+        let Some(link) = self.links.0.get_mut(address).filter(|link| link.connection == Some(connection))
+        else {
+            return;
+        };
+        let was_up = link.state == State::Up;
+        link.turn += 1;
+        link.connection = None;
+        (link.state, link.lost) = (State::Idle { at: now }, Some(now));
+        let (broker, master) = (Arc::clone(&link.broker), link.master);
+        if was_up {
+            info!(%broker, %address, reason = %why, "connection to the broker lost");
+        }
+        if master {
+            self.shared.masters.down(&broker);
+            self.machine.link_down(now, &broker);
+        }
+    }
+
+    fn close_link(&mut self, now: Moment, address: &Arc<str>) {
+        let Some(link) = self.links.0.remove(address) else { return };
+        info!(broker = %link.broker, %address, "the broker's address is in no route any more");
+        if link.master
+            && self.shared.masters.get(&link.broker).is_some_and(|master| master.address == *address)
+        {
+            self.shared.masters.down(&link.broker);
+            self.machine.link_down(now, &link.broker);
+        }
+        self.shared.problems.clear(Rank::Broker, address);
+        self.shared.problems.clear(Rank::Membership, address);
+        self.shared.remoting.close(address);
+    }
+
+    /// Closes everything, when the group is left.
+    pub(super) fn close_links(&mut self) {
+        let now = self.shared.now();
+        let all: Vec<Arc<str>> = self.links.0.keys().cloned().collect();
+        for address in all {
+            self.close_link(now, &address);
+        }
+        for server in &self.shared.config.name_servers {
+            self.shared.remoting.close(server);
+        }
+    }
+
+    /// A request to a master failed: what a person should know.
+    pub(super) fn broker_failed(&mut self, broker: &Arc<str>, error: &CallError) {
+        if let Some(master) = self.shared.masters.get(broker) {
+            self.broker_failed_at(broker, &master.address, error);
+        }
+    }
+
+    fn broker_failed_at(&mut self, broker: &str, address: &Arc<str>, error: &CallError) {
+        let problem = problem::of_call(error, self.shared.about(Peer::Broker(broker), None));
+        tracing::debug!(broker, %address, error = %error, "request to the broker failed");
+        self.shared.problems.set(Rank::Broker, address.as_ref(), problem);
+    }
+
+    pub(super) fn duplicate(&self) -> Problem {
+        Problem {
+            reason: reason::DUPLICATE_CLIENT_ID,
+            message: format!(
+                "another live process is in group {} as {}; the broker's locks can't keep the two apart, so no queue \
+                 is taken",
+                self.shared.group, self.shared.config.client_id
+            ),
+            remedy: "stop the other process, or give each its own --client-id".to_owned(),
+        }
+    }
+}

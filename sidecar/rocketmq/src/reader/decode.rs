@@ -1,0 +1,159 @@
+//! Stored messages as deliveries.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use lockstep_model::{Delivery, Identity, KeyHash, Message, Position, QueueId, Text, Undecodable};
+
+use crate::{
+    codec::{Bad, BodyLimits, Entry, Stored, StoredMessages},
+    config::KeySource,
+    protocol::SubscriptionData,
+};
+
+/// The producer's id of a message.
+const UNIQUE_KEY: &[u8] = b"UNIQ_KEY";
+/// The tag.
+const TAGS: &[u8] = b"TAGS";
+/// The message group of 5.x, which is the sharding key of older clients.
+const SHARDING_KEY: &[u8] = b"__SHARDINGKEY";
+/// RocketMQ has no property of its own for it; these are what producers write.
+const CONTENT_TYPES: [&[u8]; 3] = [b"content-type", b"Content-Type", b"contentType"];
+
+/// What a pull's body is read against.
+pub(super) struct Context<'a> {
+    pub(super) queue: QueueId,
+    pub(super) from: Position,
+    pub(super) next: Position,
+    pub(super) bytes: usize,
+    pub(super) limits: &'a BodyLimits,
+    pub(super) key: &'a KeySource,
+    pub(super) subscription: Option<&'a SubscriptionData>,
+}
+
+/// What a pull brought.
+#[derive(Debug)]
+pub(super) struct Taken {
+    pub(super) deliveries: Vec<Delivery>,
+    pub(super) next: Position,
+}
+
+/// Decodes a pull's body: what does not carry a wanted tag is left out, what can't be decoded stays in its place, and
+/// what is more than the bytes asked for is left for the next fetch.
+///
+/// # Errors
+/// Positions that do not rise from `from` on: the answer is not to be trusted.
+pub(super) fn deliveries(context: &Context<'_>, body: Bytes) -> Result<Taken, String> {
+    let mut deliveries = Vec::new();
+    let mut least = context.from;
+    let mut bytes = 0_usize;
+    let whole = body.clone();
+    for entry in StoredMessages::new(body) {
+        let delivery = match entry {
+            Ok(Entry::Stored(stored)) if !wanted(context, &stored) => {
+                least = rising(stored.offset, least)?.next();
+                continue;
+            }
+            Ok(Entry::Stored(stored)) => {
+                let position = rising(stored.offset, least)?;
+                match stored.decompressed(context.limits) {
+                    Ok(stored) => delivery(context, position, stored),
+                    Err(bad) => undecodable(context, position, *bad),
+                }
+            }
+            Ok(Entry::Bad(bad)) => {
+                // A place that can't be read is the first that it can be.
+                let position = bad.offset.map_or(Ok(least), |offset| rising(offset, least))?;
+                undecodable(context, position, *bad)
+            }
+            Err(error) => {
+                // What follows can't be told apart: it stands as one undecodable message, and its successors are
+                // fetched again when it is out of the way.
+                let raw = whole.slice(error.at.min(whole.len())..);
+                deliveries.push(broken(context, least, raw, Arc::from(error.to_string())));
+                return Ok(Taken { deliveries, next: least.next() });
+            }
+        };
+        bytes += delivery.size();
+        if bytes > context.bytes && !deliveries.is_empty() {
+            return Ok(Taken { next: delivery.position, deliveries });
+        }
+        least = delivery.position.next();
+        deliveries.push(delivery);
+    }
+    Ok(Taken { deliveries, next: context.next.max(least) })
+}
+
+fn rising(offset: i64, least: Position) -> Result<Position, String> {
+    let position = u64::try_from(offset).map(Position).map_err(|_| format!("a message at {offset}"))?;
+    if position < least { Err(format!("a message at {offset} where {least} was due")) } else { Ok(position) }
+}
+
+fn wanted(context: &Context<'_>, stored: &Stored) -> bool {
+    let tag = stored.properties.get(TAGS).and_then(|tag| std::str::from_utf8(tag).ok());
+    context.subscription.is_none_or(|subscription| subscription.matches(tag))
+}
+
+fn text(stored: &Stored, name: &[u8]) -> Option<Text> {
+    Text::from_utf8(stored.properties.get_bytes(name)?).ok()
+}
+
+fn delivery(context: &Context<'_>, position: Position, stored: Stored) -> Delivery {
+    let key = match context.key {
+        KeySource::Native => stored.properties.get_bytes(SHARDING_KEY),
+        KeySource::Property(name) => stored.properties.get_bytes(name.as_bytes()),
+    };
+    let id = text(&stored, UNIQUE_KEY).unwrap_or_else(|| Text::from(stored.id().to_string()));
+    Delivery {
+        queue: context.queue,
+        position,
+        identity: Identity::Position {
+            offset: position.0,
+            stored_ms: stored.stored_ms,
+            log_offset: stored.log_offset,
+        },
+        key: key.as_deref().map(KeyHash::of),
+        redeliveries: u32::try_from(stored.reconsume_times).unwrap_or(0),
+        message: Message {
+            id,
+            id_synthetic: false,
+            key: key.and_then(|key| Text::from_utf8(key).ok()),
+            subject: text(&stored, TAGS),
+            born_ms: Some(stored.born_ms),
+            stored_ms: Some(stored.stored_ms),
+            content_type: CONTENT_TYPES.iter().find_map(|name| text(&stored, name)),
+            body: stored.body,
+            properties: stored.properties,
+        },
+        undecodable: None,
+    }
+}
+
+fn undecodable(context: &Context<'_>, position: Position, bad: Bad) -> Delivery {
+    let identity = match (bad.stored_ms, bad.log_offset) {
+        (Some(stored_ms), Some(log_offset)) => {
+            Identity::Position { offset: position.0, stored_ms, log_offset }
+        }
+        (Some(_) | None, _) => Identity::None,
+    };
+    let stored_ms = bad.stored_ms;
+    let mut delivery = broken(context, position, bad.raw, Arc::from(bad.reason.to_string()));
+    (delivery.identity, delivery.message.stored_ms) = (identity, stored_ms);
+    delivery
+}
+
+fn broken(context: &Context<'_>, position: Position, raw: Bytes, reason: Arc<str>) -> Delivery {
+    let id = Text::from(format!("undecodable-{}-{position}", context.queue.0));
+    Delivery {
+        queue: context.queue,
+        position,
+        identity: Identity::None,
+        key: None,
+        redeliveries: 0,
+        message: Message { id, id_synthetic: true, ..Message::default() },
+        undecodable: Some(Undecodable { raw, reason }),
+    }
+}
+
+#[cfg(test)]
+mod tests;
