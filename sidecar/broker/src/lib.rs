@@ -9,6 +9,8 @@ mod error;
 pub mod memory;
 mod queues;
 mod traits;
+#[cfg(feature = "testing")]
+pub mod unreliable;
 
 pub use clock::Clock;
 pub use error::{BrokerError, Certainty, Class, Problem};

@@ -103,9 +103,10 @@ impl Source for Case {
     async fn dead_letters(&self) -> Vec<Bytes> {
         use base64::{Engine as _, engine::general_purpose::STANDARD};
         let (_, listed) = self.served.get("/dead-letters").await;
-        let body = |letter: &Value| match &letter["message"]["body"] {
-            Value::String(text) => Bytes::from(text.clone()),
-            _ => Bytes::from(STANDARD.decode(letter["message"]["bodyBase64"].as_str().unwrap()).unwrap()),
+        let body = |letter: &Value| {
+            let message = &letter["message"];
+            let encoded = || STANDARD.decode(message["bodyBase64"].as_str().unwrap()).unwrap();
+            message["body"].as_str().map_or_else(|| encoded().into(), |text| Bytes::from(text.to_owned()))
         };
         listed["deadLetters"].as_array().unwrap().iter().map(body).collect()
     }
