@@ -1,1 +1,10 @@
-//! lockstep-tests-sim
+//! The real loop of the sidecar on paused time: a broker in memory, an application in process, members that come, go
+//! and crash, and the history checker as the judge.
+
+mod app;
+mod member;
+mod world;
+
+pub use app::{App, Plan};
+pub use member::{Member, config};
+pub use world::World;

@@ -1,0 +1,132 @@
+//! From a manifest and its secrets to the settings of engine, delivery and health; and what of them may change while
+//! running.
+
+mod delivery;
+mod engine;
+#[cfg(test)]
+mod tests;
+mod watch;
+
+use std::{
+    env, fs, io,
+    path::{Path, PathBuf},
+};
+
+use lockstep_contract::{
+    ConsumerGroup, FIELDS, Heat, Mistakes, Parsed, Strictness, Warning, names, parse, parse_mounted,
+};
+use thiserror::Error;
+
+pub use delivery::{DeliveryError, delivery_settings, health_settings};
+pub use engine::{BUFFER_BYTES, BUFFER_COUNT, SPAN, STORM, engine_config};
+pub use watch::Watch;
+
+/// A manifest larger than this is not one: Kubernetes stores at most 1 MiB.
+const MANIFEST_BYTES_MAX: u64 = 1 << 20;
+
+/// Where the manifest comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// One file, given by a person.
+    File(PathBuf),
+    /// A cold and a hot file, mounted by the operator.
+    Mounted {
+        /// Changes only with a new pod.
+        cold: PathBuf,
+        /// Changes while the pod lives.
+        hot: PathBuf,
+    },
+}
+
+/// A manifest that can't be used.
+#[derive(Debug, Error)]
+pub enum ConfigError {
+    /// A file can't be read.
+    #[error("failed to read {}: {source}; name a manifest with -f", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The file is too large to be a manifest.
+    #[error("{} is larger than {MANIFEST_BYTES_MAX} bytes; name a manifest with -f", path.display())]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+    },
+    /// What is in it is wrong.
+    #[error("{}", list(mistakes))]
+    Mistakes {
+        /// All that is wrong.
+        mistakes: Mistakes,
+    },
+}
+
+impl Origin {
+    /// The given file, else what the operator mounts.
+    pub fn of(file: Option<&Path>) -> Self {
+        match file {
+            Some(file) => Self::File(file.to_owned()),
+            None => Self::Mounted { cold: names::files::COLD.into(), hot: names::files::HOT.into() },
+        }
+    }
+
+    /// Reads and judges it: strictly for people, tolerantly in a pod.
+    pub fn load(&self) -> Result<Parsed, ConfigError> {
+        let parsed = match self {
+            Self::File(file) => parse(&read(file)?, strictness()),
+            Self::Mounted { cold, hot } => parse_mounted(&read(cold)?, &read(hot)?),
+        };
+        parsed.map_err(|mistakes| ConfigError::Mistakes { mistakes })
+    }
+
+    /// The files to watch.
+    pub fn files(&self) -> Vec<PathBuf> {
+        match self {
+            Self::File(file) => vec![file.clone()],
+            Self::Mounted { cold: _, hot } => vec![hot.clone()],
+        }
+    }
+}
+
+/// Whether the operator started this process.
+pub fn in_pod() -> bool {
+    env::var_os(names::env::GROUP_UID).is_some()
+}
+
+/// The fields that differ and that only a restart applies.
+pub fn cold_changes(before: &ConsumerGroup, after: &ConsumerGroup) -> Vec<&'static str> {
+    let value = |group: &ConsumerGroup| serde_json::to_value(group).unwrap_or_default();
+    let (before, after) = (value(before), value(after));
+    let at = |value: &serde_json::Value, path: &str| {
+        value.pointer(&format!("/{}", path.replace('.', "/"))).cloned()
+    };
+    let cold = FIELDS.iter().filter(|field| field.heat == Heat::Cold);
+    cold.map(|field| field.path).filter(|path| at(&before, path) != at(&after, path)).collect()
+}
+
+/// Logs what was passed over.
+pub fn warn_of(warnings: &[Warning]) {
+    for warning in warnings {
+        tracing::warn!("manifest: {warning}");
+    }
+}
+
+fn strictness() -> Strictness {
+    if in_pod() { Strictness::Tolerant } else { Strictness::Strict }
+}
+
+fn read(path: &Path) -> Result<String, ConfigError> {
+    let failed = |source| ConfigError::Read { path: path.to_owned(), source };
+    if fs::metadata(path).map_err(failed)?.len() > MANIFEST_BYTES_MAX {
+        return Err(ConfigError::TooLarge { path: path.to_owned() });
+    }
+    fs::read_to_string(path).map_err(failed)
+}
+
+fn list(mistakes: &Mistakes) -> String {
+    let count = mistakes.len();
+    let noun = if count == 1 { "mistake" } else { "mistakes" };
+    format!("the manifest has {count} {noun}:\n{mistakes}")
+}

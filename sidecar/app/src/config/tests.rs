@@ -1,0 +1,145 @@
+use std::{fs, os::unix::fs::symlink, time::Duration};
+
+use lockstep_model::{Capabilities, DeadLetterBy, Ownership, Settlement};
+
+use super::*;
+use crate::deliver::SourceInfo;
+
+const MANIFEST: &str = "
+apiVersion: lockstep.dev/v1alpha1
+kind: ConsumerGroup
+metadata: {name: orders}
+spec:
+  source:
+    rocketmq: {nameServers: ['localhost:9876'], consumerGroup: shop, subscriptions: [{topic: orders}]}
+";
+
+fn group(more: &str) -> ConsumerGroup {
+    parse(&format!("{MANIFEST}{more}"), Strictness::Strict).unwrap().group
+}
+
+fn capabilities() -> Capabilities {
+    Capabilities {
+        ownership: Ownership::Lock,
+        settlement: Settlement::Cumulative,
+        dead_letter: DeadLetterBy::Broker,
+        reread: true,
+        lookahead: None,
+        release_keeps_order: true,
+    }
+}
+
+fn source() -> SourceInfo {
+    SourceInfo { scheme: "test", authority: "a".to_owned(), hidden_properties: &[] }
+}
+
+#[test]
+fn defaults_reach_the_engine() {
+    let config = engine_config(&group(""), capabilities(), 7, None);
+    assert_eq!(config.mode, lockstep_core::OrderingMode::PerQueue);
+    assert_eq!(config.when_exhausted, lockstep_core::WhenExhausted::Block);
+    assert_eq!((config.max_in_flight, config.max_attempts), (32, 16));
+    assert_eq!(config.timeout, Duration::from_secs(30));
+}
+
+#[test]
+fn fields_reach_the_engine() {
+    let group = group(
+        "
+  state: Paused
+  ordering: {mode: Unordered}
+  delivery: {timeoutSeconds: 3, maxInFlight: 5, statusCodes: {done: [409]}}
+  retry: {maxAttempts: 2, backoff: {policy: Constant, initialMilliseconds: 10, maxSeconds: 1}}
+",
+    );
+    let config = engine_config(&group, capabilities(), 7, None);
+    assert_eq!(config.state, lockstep_core::RunState::Paused);
+    assert_eq!(config.when_exhausted, lockstep_core::WhenExhausted::DeadLetter);
+    assert_eq!(config.status_codes.done, [409]);
+    let (initial, max) = (Duration::from_millis(10), Duration::from_secs(1));
+    assert_eq!(config.backoff, lockstep_core::Backoff::Constant { initial, max });
+}
+
+#[test]
+fn hot_changes_are_not_cold_ones() {
+    let before = group("\n  drain: {timeoutSeconds: 35}\n");
+    let hot = group(
+        "
+  state: Paused
+  delivery: {timeoutSeconds: 3, maxInFlight: 5, statusCodes: {done: [409]}, healthCheck: {periodSeconds: 1}}
+  retry: {maxAttempts: 2}
+  sidecar: {logLevel: debug}
+  drain: {timeoutSeconds: 35}
+",
+    );
+    assert_eq!(cold_changes(&before, &hot), Vec::<&str>::new());
+    let cold = group("\n  ordering: {mode: PerKey}\n  delivery: {path: /other}\n");
+    assert_eq!(cold_changes(&before, &cold), ["spec.ordering.mode", "spec.delivery.path"]);
+}
+
+#[test]
+fn secrets_reach_the_delivery_and_missing_ones_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let group = group(
+        "
+  delivery:
+    headersSecretRef: {name: h}
+    signing: {secretRefs: [{name: k, key: current}]}
+",
+    );
+    let missing = delivery_settings(&group, None, source(), folder.path()).unwrap_err();
+    assert!(missing.to_string().contains("headersSecretRef"), "{missing}");
+    fs::create_dir_all(folder.path().join("headers")).unwrap();
+    fs::write(folder.path().join("headers/Authorization"), "Bearer x\n").unwrap();
+    fs::write(folder.path().join("headers/..data"), "no header").unwrap();
+    let missing = delivery_settings(&group, None, source(), folder.path()).unwrap_err();
+    assert!(missing.to_string().contains("signing"), "{missing}");
+    fs::create_dir_all(folder.path().join("signing")).unwrap();
+    fs::write(folder.path().join("signing/0"), "whsec_x").unwrap();
+    let settings = delivery_settings(&group, None, source(), folder.path()).unwrap();
+    assert_eq!(settings.headers, [("Authorization".to_owned(), "Bearer x".to_owned())]);
+    assert_eq!(settings.signing_keys, ["whsec_x"]);
+    assert!(!format!("{settings:?}").contains("Bearer"));
+}
+
+#[test]
+fn a_named_port_needs_a_callback() {
+    let group = group("\n  delivery: {port: http}\n");
+    let error = delivery_settings(&group, None, source(), Path::new("/nowhere")).unwrap_err();
+    assert!(error.to_string().contains("--callback"), "{error}");
+    let callback = crate::deliver::Endpoint::from_url("http://127.0.0.1:9/x").unwrap();
+    assert!(delivery_settings(&group, Some(&callback), source(), Path::new("/nowhere")).is_ok());
+}
+
+#[test]
+fn swapped_links_and_rewritten_files_are_noticed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    for version in ["..1", "..2"] {
+        fs::create_dir(path(version)).unwrap();
+        fs::write(path(version).join("group.yaml"), "same length").unwrap();
+    }
+    symlink("..1", path("..data")).unwrap();
+    symlink("..data/group.yaml", path("group.yaml")).unwrap();
+    let mut watch = Watch::new(vec![path("group.yaml")]);
+    assert!(!watch.changed());
+    symlink("..2", path("..new")).unwrap();
+    fs::rename(path("..new"), path("..data")).unwrap();
+    assert!(watch.changed());
+    assert!(!watch.changed());
+    fs::write(path("..2/group.yaml"), "another length").unwrap();
+    assert!(watch.changed());
+    fs::remove_file(path("group.yaml")).unwrap();
+    assert!(watch.changed());
+}
+
+#[test]
+fn every_mistake_is_told_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("group.yaml");
+    fs::write(&file, format!("{MANIFEST}  delivery: {{port: 0, timeoutSeconds: 0, unknown: 1}}\n")).unwrap();
+    let error = Origin::File(file).load().unwrap_err().to_string();
+    for field in ["delivery.port", "delivery.timeoutSeconds", "delivery.unknown"] {
+        assert!(error.contains(field), "{error}");
+    }
+}

@@ -1,0 +1,164 @@
+//! What the engine says of itself, as log lines and metrics: one line per change of state, none per message.
+
+use lockstep_broker::Broker;
+use lockstep_contract::{Gap, Guard, STATUS_GAPS_MAX};
+use lockstep_core::{AttemptNotice, Event};
+use lockstep_model::{Position, QueueId};
+use tracing::{debug, error, info, warn};
+
+use super::shell::Shell;
+use crate::{
+    deliver::Deliver,
+    metrics::{QueueLabel, Verdict, VerdictLabel, WhatLabel},
+    state::unix_ms,
+};
+
+impl<B: Broker, D: Deliver> Shell<B, D> {
+    pub(super) fn report(&mut self, event: Event) {
+        match event {
+            Event::AttemptEnded { queue, position, notice, attempts, status, failure } => {
+                self.count_attempt(notice);
+                if notice != AttemptNotice::Done {
+                    let queue = self.queues.name(queue);
+                    debug!(queue, %position, ?notice, attempts, ?status, ?failure, "attempt ended");
+                }
+            }
+            Event::Suppressed { queue, position } => {
+                if let Some(entry) = self.queues.get(queue) {
+                    entry.metrics.suppressed.inc();
+                    debug!(queue = %entry.name, %position, "duplicate suppressed");
+                }
+            }
+            Event::Blocked { queue, position, hold, attempts } => {
+                let error = self.last_error(queue, position);
+                let (name, id) = (self.queues.name(queue), self.message_id(queue, position));
+                warn!(
+                    queue = name, %position, message = id, hold = ?hold, attempts, error,
+                    "blocked: what is behind this message waits; it is tried on, or use skip or dead-letter"
+                );
+            }
+            Event::Unblocked { queue, position } => {
+                info!(queue = self.queues.name(queue), %position, "unblocked");
+            }
+            Event::DeadLettered { queue, position, by_hand } => {
+                let error = self.last_error(queue, position);
+                let (name, id) = (self.queues.name(queue), self.message_id(queue, position));
+                warn!(queue = name, %position, message = id, by_hand, error, "dead-lettered");
+                self.metrics.dead_letters.get_or_create(&label(name)).inc();
+                self.facts.counters.dead_lettered += 1;
+            }
+            Event::Skipped { queue, position, by_hand } => {
+                let error = self.last_error(queue, position);
+                let (name, id) = (self.queues.name(queue), self.message_id(queue, position));
+                warn!(queue = name, %position, message = id, by_hand, error, "skipped");
+                self.metrics.skipped.get_or_create(&label(name)).inc();
+                self.facts.counters.skipped += 1;
+            }
+            Event::Moved { queue, from, to, reset } => self.moved(queue, from, to, reset),
+            Event::Breaker { open } => self.breaker(open),
+            Event::Storm { open } => self.storm(open),
+            Event::EndpointPaused { until } => match until {
+                Some(until) => {
+                    let seconds = until.since(self.clock.now()).as_secs();
+                    info!(seconds, "the application asked for a pause (Retry-After)");
+                }
+                None => info!("the pause is over"),
+            },
+            Event::Abandoned { queue, deliveries } => {
+                self.metrics.abandoned.inc_by(u64::from(deliveries));
+                info!(queue = self.queues.name(queue), deliveries, "lease ended with messages unfinished");
+            }
+            Event::Stale { queue, what } => {
+                self.metrics.late.get_or_create(&WhatLabel { what }).inc();
+                debug!(queue = queue.map(|queue| self.queues.name(queue)), what, "late input dropped");
+            }
+            Event::ByHandRefused { queue, position } => {
+                self.by_hand_refused = true;
+                info!(queue = self.queues.name(queue), %position, "command refused: no lane waits at that message");
+            }
+        }
+    }
+
+    fn count_attempt(&mut self, notice: AttemptNotice) {
+        let verdict = match notice {
+            AttemptNotice::Done => Verdict::Done,
+            AttemptNotice::Again => Verdict::Again,
+            AttemptNotice::Snoozed => Verdict::Snoozed,
+            AttemptNotice::Never => Verdict::Never,
+            AttemptNotice::Misconfigured => Verdict::Misconfigured,
+            AttemptNotice::Unreachable => Verdict::Unreachable,
+            AttemptNotice::Cancelled => Verdict::Cancelled,
+            AttemptNotice::Late => Verdict::Late,
+        };
+        if verdict == Verdict::Done {
+            self.facts.was_done = true;
+            self.done_counter.inc();
+            self.facts.counters.done += 1;
+        } else {
+            self.facts.counters.failed_attempts += 1;
+            self.metrics.attempts.get_or_create(&VerdictLabel { verdict }).inc();
+        }
+    }
+
+    fn breaker(&mut self, open: bool) {
+        self.facts.breaker = Guard { open, since_ms: unix_ms() };
+        self.metrics.breaker_open.set(i64::from(open));
+        if open {
+            error!(
+                "breaker open: the application refuses every message as misconfigured; \
+                 only a probe is sent until that changes; check delivery.path, port and credentials"
+            );
+        } else {
+            info!("breaker closed");
+        }
+    }
+
+    fn storm(&mut self, open: bool) {
+        self.facts.storm = Guard { open, since_ms: unix_ms() };
+        self.metrics.storm_open.set(i64::from(open));
+        if open {
+            error!(
+                "dead-letter storm: too many messages in a row failed for good with no success between; \
+                 nothing more is dead-lettered or skipped until the application succeeds again"
+            );
+        } else {
+            info!("dead-letter storm over");
+        }
+    }
+
+    fn moved(&mut self, queue: QueueId, from: Position, to: Position, reset: bool) {
+        let name = self.queues.name(queue);
+        if reset {
+            info!(queue = name, %from, %to, "the group's position was set from outside");
+        } else {
+            error!(queue = name, %from, %to, "data loss: retention removed messages that were never delivered");
+            let lost = to.0.saturating_sub(from.0);
+            self.metrics.lost_to_retention.get_or_create(&label(name)).inc_by(lost);
+            self.facts.counters.lost = self.facts.counters.lost.saturating_add(lost);
+            if self.facts.gaps.len() == STATUS_GAPS_MAX {
+                self.facts.gaps.pop_front();
+            }
+            let gap = Gap { queue: name.to_owned(), from: from.0, to: to.0, seen_ms: unix_ms() };
+            self.facts.gaps.push_back(gap);
+        }
+        if let Some(entry) = self.queues.get_mut(queue) {
+            entry.cursor = to;
+        }
+    }
+
+    fn last_error(&self, queue: QueueId, position: Position) -> Option<&str> {
+        Some(self.queues.get(queue)?.error(position)?.summary())
+    }
+
+    /// The id of the message that the current input was about, or that heads a lane there.
+    fn message_id(&self, queue: QueueId, position: Position) -> Option<&str> {
+        let current =
+            self.current.as_ref().filter(|current| current.queue == queue && current.position == position);
+        let delivery = current.or_else(|| self.engine.payload(queue, position));
+        delivery.map(|delivery| delivery.message.id.as_str())
+    }
+}
+
+fn label(queue: &str) -> QueueLabel {
+    QueueLabel { queue: queue.to_owned() }
+}

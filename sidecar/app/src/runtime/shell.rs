@@ -1,0 +1,414 @@
+//! The loop's state, and what it does with each thing that happens.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use futures_util::future::AbortHandle;
+use lockstep_broker::{Broker, Clock, FetchRequest, Fetched, LeaseEvent, SourceState};
+use lockstep_contract::{Counters, Gap, Guard};
+use lockstep_core::{AttemptId, Config, Engine, FetchId, Input};
+use lockstep_model::{Epoch, Moment, QueueId};
+use prometheus_client::metrics::counter::Counter;
+use tokio::sync::{oneshot, watch};
+use tracing::{debug, info, warn};
+
+use super::{
+    Ended, Setup,
+    hold::Hold,
+    queues::Queues,
+    translate::{self, Payload},
+    work::{self, AttemptDone, FetchDone, Set, SettlingDone},
+};
+use crate::{
+    deliver::Deliver,
+    metrics::{Metrics, OperationResult, ResultLabel, Verdict, VerdictLabel},
+    state::{State, unix_ms},
+};
+
+/// The loop's state.
+pub(super) struct Shell<B: Broker, D> {
+    pub(super) clock: Clock,
+    pub(super) engine: Engine<Payload>,
+    pub(super) config: Config,
+    pub(super) reader: B::Reader,
+    pub(super) settler: B::Settler,
+    pub(super) deliver: Arc<D>,
+    pub(super) fetches: Set<FetchDone>,
+    pub(super) fetch_handles: BTreeMap<FetchId, AbortHandle>,
+    pub(super) attempts: Set<AttemptDone>,
+    pub(super) attempt_handles: BTreeMap<AttemptId, AbortHandle>,
+    pub(super) settling: Set<SettlingDone>,
+    pub(super) queues: Queues,
+    /// Queues with settlements to send at the end of the turn.
+    pub(super) to_settle: Vec<QueueId>,
+    /// When the engine wants to be called again.
+    pub(super) engine_wake: Option<Moment>,
+    pub(super) finished: bool,
+    pub(super) metrics: Arc<Metrics>,
+    pub(super) state: State,
+    pub(super) source: SourceState,
+    pub(super) healthy: Option<bool>,
+    pub(super) facts: Facts,
+    ready: Arc<AtomicBool>,
+    pub(super) hold: Hold,
+    pub(super) shutdown_time: Duration,
+    watch_closely: watch::Sender<bool>,
+    /// Hooks that wait until nothing is in flight.
+    pub(super) hold_waiters: Vec<oneshot::Sender<()>>,
+    pub(super) drain_timeout: Duration,
+    pub(super) draining: bool,
+    /// The longest timeout of attempts of this process, for the marker.
+    pub(super) longest_timeout: Duration,
+    /// The delivery that the current input is about, to name its message in logs.
+    pub(super) current: Option<Payload>,
+    /// Whether the engine refused the last command by hand.
+    pub(super) by_hand_refused: bool,
+    /// Counts the attempts that succeed, without a look-up.
+    pub(super) done_counter: Counter,
+}
+
+/// What happened at least once, or is so now.
+#[derive(Debug, Default)]
+pub(super) struct Facts {
+    pub(super) was_healthy: bool,
+    pub(super) was_connected: bool,
+    pub(super) was_done: bool,
+    pub(super) health_since_ms: i64,
+    /// Why the last health check failed.
+    pub(super) problem: Option<Arc<str>>,
+    pub(super) source_since_ms: i64,
+    pub(super) breaker: Guard,
+    pub(super) storm: Guard,
+    pub(super) counters: Counters,
+    /// The youngest ones.
+    pub(super) gaps: VecDeque<Gap>,
+}
+
+impl<B: Broker, D: Deliver> Shell<B, D> {
+    pub(super) fn new(reader: B::Reader, settler: B::Settler, deliver: Arc<D>, setup: Setup) -> Self {
+        let Setup {
+            clock,
+            engine: config,
+            drain_timeout,
+            shutdown_time,
+            state,
+            metrics,
+            ready,
+            watch_closely,
+        } = setup;
+        let longest_timeout = config.timeout.max(state.unclean().unwrap_or_default());
+        state.mark_running(longest_timeout);
+        let done_counter = metrics.attempts.get_or_create_owned(&VerdictLabel { verdict: Verdict::Done });
+        let source = SourceState { connected: false, problem: None, queues_total: 0, reconnects: 0 };
+        Self {
+            clock,
+            engine: Engine::new(config.clone()),
+            config,
+            reader,
+            settler,
+            deliver,
+            fetches: Set::new(),
+            fetch_handles: BTreeMap::new(),
+            attempts: Set::new(),
+            attempt_handles: BTreeMap::new(),
+            settling: Set::new(),
+            queues: Queues::default(),
+            to_settle: Vec::new(),
+            engine_wake: None,
+            finished: false,
+            metrics,
+            state,
+            source,
+            healthy: None,
+            facts: Facts::default(),
+            ready,
+            hold: Hold::Free,
+            shutdown_time,
+            watch_closely,
+            hold_waiters: Vec::new(),
+            drain_timeout,
+            draining: false,
+            longest_timeout,
+            current: None,
+            by_hand_refused: false,
+            done_counter,
+        }
+    }
+
+    /// The engine's first word, before anything happened.
+    pub(super) fn start(&mut self, keeper: &mut B::Keeper) {
+        let in_row = self.state.storm();
+        self.feed(Input::StormRestored { in_row }, keeper);
+    }
+
+    pub(super) fn finished(&self) -> bool {
+        self.finished
+    }
+
+    /// When [`Shell::tick`] is due.
+    pub(super) fn wake(&self) -> Option<Moment> {
+        match (self.engine_wake, self.hold.until()) {
+            (Some(engine), Some(hold)) => Some(engine.min(hold)),
+            (wake, None) | (None, wake) => wake,
+        }
+    }
+
+    /// The process is about to end.
+    pub(super) fn end(mut self) -> Ended {
+        self.state.flush();
+        if self.attempts.is_empty() {
+            self.state.mark_clean();
+            Ended::Drained
+        } else {
+            Ended::DeadlineReached
+        }
+    }
+
+    /// One input, then everything that the engine says to it.
+    pub(super) fn feed(&mut self, input: Input<Payload>, keeper: &mut B::Keeper) {
+        self.engine.handle(self.clock.now(), input);
+        self.perform(keeper);
+    }
+
+    pub(super) fn tick(&mut self, keeper: &mut B::Keeper) {
+        let now = self.clock.now();
+        if self.hold.tick(now) {
+            info!("dispatch goes on: the application's shutdown time has gone by and it is still well");
+            self.set_free(keeper);
+        }
+        if self.engine_wake.is_some_and(|wake| wake <= now) {
+            self.feed(Input::Tick, keeper);
+        }
+    }
+
+    /// Dispatch is no longer held by the hook.
+    pub(super) fn set_free(&mut self, keeper: &mut B::Keeper) {
+        self.feed(Input::DispatchHeld(false), keeper);
+        for waiter in self.hold_waiters.drain(..) {
+            // The hook may have stopped waiting.
+            waiter.send(()).ok();
+        }
+    }
+
+    /// What is done once per turn, however many inputs it had.
+    pub(super) fn end_turn(&mut self, keeper: &mut B::Keeper) {
+        if self.wake().is_some_and(|wake| wake <= self.clock.now()) {
+            self.tick(keeper);
+        }
+        while let Some(queue) = self.to_settle.pop() {
+            self.send_settlements(queue);
+        }
+        self.state.flush();
+        if !self.hold_waiters.is_empty() && self.is_quiet() {
+            for waiter in self.hold_waiters.drain(..) {
+                waiter.send(()).ok();
+            }
+        }
+        self.watch_closely.send_if_modified(|closely| {
+            let change = *closely != self.hold.watches();
+            *closely = self.hold.watches();
+            change
+        });
+        self.ready.store(self.is_ready(), Ordering::Relaxed);
+    }
+
+    /// Whether nothing is in flight and no hole in a commit prefix can still be closed.
+    fn is_quiet(&self) -> bool {
+        self.attempts.is_empty() && self.engine.is_quiet()
+    }
+
+    /// First healthy application and first source session; and not a deployment that has only ever been refused.
+    pub(super) fn is_ready(&self) -> bool {
+        let facts = &self.facts;
+        facts.was_healthy && facts.was_connected && (facts.was_done || !facts.breaker.open)
+    }
+
+    pub(super) fn lease(&mut self, event: LeaseEvent, keeper: &mut B::Keeper) {
+        match event {
+            LeaseEvent::Acquired { queue, name, epoch, deadline, cursor, settle_within } => {
+                let now = self.clock.now();
+                for (identity, attempts) in self.state.attempts(&name) {
+                    self.engine.handle(now, Input::AttemptsRestored { queue, identity, attempts });
+                }
+                info!(queue = %name, %epoch, %cursor, "queue acquired");
+                let entry = self.queues.acquired(queue, name, &self.metrics);
+                entry.given_up();
+                entry.epoch = Some(epoch);
+                entry.deadline = deadline;
+                entry.cursor = cursor;
+                entry.end = None;
+                entry.metrics.lease_held.set(1.0);
+                self.state.save_epoch(epoch);
+                self.feed(Input::QueueAcquired { queue, epoch, deadline, cursor, settle_within }, keeper);
+            }
+            LeaseEvent::Renewed { queue, epoch, deadline } => {
+                self.metrics.lease_renewals.inc();
+                if let Some(entry) = self.queues.owned_mut(queue, epoch) {
+                    entry.deadline = deadline;
+                    if std::mem::take(&mut entry.doubtful) {
+                        entry.metrics.lease_held.set(1.0);
+                        info!(queue = %entry.name, "lease confirmed");
+                    }
+                }
+                self.feed(Input::LeaseRenewed { queue, epoch, deadline }, keeper);
+            }
+            LeaseEvent::Doubtful { queue, epoch } => {
+                if let Some(entry) = self.queues.owned_mut(queue, epoch) {
+                    entry.doubtful = true;
+                    entry.metrics.lease_held.set(0.5);
+                    warn!(queue = %entry.name, "lease doubtful: the connection to its broker is lost");
+                }
+                self.feed(Input::LeaseDoubtful { queue, epoch }, keeper);
+            }
+            LeaseEvent::Revoking { queue, epoch, deadline } => {
+                info!(queue = self.queues.name(queue), "queue goes to another member");
+                self.feed(Input::QueueRevoking { queue, epoch, deadline }, keeper);
+            }
+            LeaseEvent::RevocationCancelled { queue, epoch } => {
+                info!(queue = self.queues.name(queue), "queue stays after all");
+                self.feed(Input::RevocationCancelled { queue, epoch }, keeper);
+            }
+            LeaseEvent::Lost { queue, epoch } => {
+                if let Some(entry) = self.queues.owned_mut(queue, epoch) {
+                    warn!(queue = %entry.name, %epoch, "lease lost");
+                    entry.given_up();
+                    self.metrics.leases_lost.inc();
+                }
+                self.feed(Input::QueueLost { queue, epoch }, keeper);
+            }
+            LeaseEvent::Released { queue, epoch } => {
+                if let Some(entry) = self.queues.owned_mut(queue, epoch) {
+                    info!(queue = %entry.name, "queue released");
+                    entry.given_up();
+                }
+                self.feed(Input::Released { queue, epoch }, keeper);
+            }
+            LeaseEvent::Moved { queue, epoch, to } => {
+                self.feed(Input::PositionMoved { queue, epoch, to, reset: true }, keeper);
+            }
+            LeaseEvent::Source(source) => self.source_changed(source),
+            LeaseEvent::Left => self.feed(Input::Left, keeper),
+        }
+    }
+
+    fn source_changed(&mut self, source: SourceState) {
+        self.facts.was_connected |= source.connected;
+        if source.connected != self.source.connected {
+            self.facts.source_since_ms = unix_ms();
+        }
+        self.metrics.source_connected.set(i64::from(source.connected));
+        self.metrics.reconnects.inc_by(source.reconnects.saturating_sub(self.source.reconnects));
+        match &source.problem {
+            Some(problem) if self.source.problem.as_ref() != Some(problem) => {
+                warn!(reason = problem.reason, remedy = problem.remedy, "source: {}", problem.message);
+            }
+            Some(_) | None if source.connected != self.source.connected => {
+                info!(connected = source.connected, queues = source.queues_total, "source session changed");
+            }
+            Some(_) | None => {}
+        }
+        self.source = source;
+    }
+
+    pub(super) fn fetched(&mut self, done: FetchDone, keeper: &mut B::Keeper) {
+        let FetchDone { id, request, result } = done;
+        self.fetch_handles.remove(&id);
+        let FetchRequest { queue, epoch, .. } = request;
+        let input = match result {
+            None => return,
+            Some(Ok(fetched)) => {
+                self.note_fetched(queue, epoch, &fetched);
+                translate::fetched(queue, epoch, id, fetched)
+            }
+            Some(Err(error)) => {
+                self.metrics.fetch_failures.inc();
+                debug!(queue = self.queues.name(queue), %error, "fetch failed");
+                Input::FetchFailed { queue, epoch, fetch: id }
+            }
+        };
+        self.feed(input, keeper);
+    }
+
+    fn note_fetched(&mut self, queue: QueueId, epoch: Epoch, fetched: &Fetched) {
+        let Some(entry) = self.queues.owned_mut(queue, epoch) else { return };
+        match fetched {
+            Fetched::Deliveries { deliveries, end, next: _ } => {
+                entry.metrics.received.inc_by(deliveries.len() as u64);
+                entry.end = end.or(entry.end);
+            }
+            Fetched::Moved { .. } => {}
+        }
+    }
+
+    pub(super) fn attempted(&mut self, done: AttemptDone, keeper: &mut B::Keeper) {
+        let AttemptDone { id, delivery, started, attempted } = done;
+        self.attempt_handles.remove(&id);
+        let result = match attempted {
+            Some(attempted) => {
+                self.metrics.attempt_duration.observe(self.clock.now().since(started).as_secs_f64());
+                match self.queues.get_mut(delivery.queue) {
+                    Some(entry) => entry.note(delivery.position, attempted),
+                    None => attempted.result,
+                }
+            }
+            None => work::cancelled(),
+        };
+        self.current = Some(delivery);
+        self.feed(Input::AttemptEnded { attempt: id, results: vec![result] }, keeper);
+        self.current = None;
+    }
+
+    pub(super) fn settled(&mut self, done: SettlingDone, keeper: &mut B::Keeper) {
+        match done {
+            SettlingDone::Commit { queue, epoch, position, result } => {
+                match &result {
+                    Ok(()) => {
+                        if let Some(entry) = self.queues.owned_mut(queue, epoch) {
+                            entry.cursor = position;
+                            entry.end = entry.end.map(|end| end.max(position));
+                        }
+                    }
+                    Err(error) => warn!(queue = self.queues.name(queue), %position, %error, "commit failed"),
+                }
+                let result = result.map_err(|error| work::failure(&error));
+                self.metrics.commits.get_or_create(&label(result)).inc();
+                self.feed(Input::Committed { queue, epoch, position, result }, keeper);
+            }
+            SettlingDone::Settle { queue, settled } => {
+                if let Some(entry) = self.queues.get_mut(queue) {
+                    entry.settling = false;
+                    if !entry.waiting.is_empty() {
+                        self.to_settle.push(queue);
+                    }
+                }
+                for work::Settled { epoch, delivery, result, error } in settled {
+                    let position = delivery.position;
+                    if let Some(error) = error {
+                        warn!(queue = self.queues.name(queue), %position, %error, "settlement failed");
+                    }
+                    self.metrics.settlements.get_or_create(&label(result)).inc();
+                    self.current = Some(delivery);
+                    self.feed(Input::Settled { queue, epoch, position, result }, keeper);
+                    self.current = None;
+                }
+            }
+        }
+    }
+}
+
+fn label(result: Result<(), lockstep_core::Failure>) -> ResultLabel {
+    use lockstep_core::Failure;
+    let result = match result {
+        Ok(()) => OperationResult::Ok,
+        Err(Failure::NotDone) => OperationResult::NotDone,
+        Err(Failure::Unknown) => OperationResult::Unknown,
+        Err(Failure::Permanent) => OperationResult::Permanent,
+    };
+    ResultLabel { result }
+}

@@ -1,0 +1,5 @@
+//! The loop on paused time: one binary.
+
+mod delivery;
+mod handing_over;
+mod shutdown;
