@@ -7,6 +7,7 @@ use crate::{
     dispatch::not_after,
     limits::{COMMIT_AGE, COMMIT_COUNT, COMMIT_GAP},
     queue::{Phase, Queue},
+    sabotage::Sabotage,
     settle::repeat_ceiling,
     timers::TimerKey,
 };
@@ -67,12 +68,14 @@ impl<P: Clone> Engine<P> {
 
     fn commit(&mut self, id: QueueId) {
         let now = self.now;
+        let hole = self.sabotaged(Sabotage::I3);
         self.timers.clear(TimerKey::Commit(id));
         let Some(queue) = self.queues.get_mut(&id) else { return };
         if queue.unconfirmed() == 0 {
             queue.commit.gap_at = Some(now);
         }
-        let position = queue.cursor.at();
+        let skip = u64::from(hole);
+        let position = Position(queue.cursor.at().0.saturating_add(skip));
         queue.commit.in_flight = Some((position, queue.cursor.passed()));
         queue.commit.overtaken = false;
         queue.commit.again = false;

@@ -5,9 +5,10 @@ use lockstep_model::{Moment, Position, QueueId, Settlement as Settling};
 use crate::{
     AttemptId, Engine, OrderingMode, Output,
     engine::Running,
-    lane::{LaneKey, LaneState},
+    lane::{Lane, LaneKey, LaneState},
     limits::{LEASE_RESERVE, UNCONFIRMED_MOST},
     queue::{Phase, Queue},
+    sabotage::Sabotage,
 };
 
 impl<P: Clone> Engine<P> {
@@ -67,6 +68,9 @@ impl<P: Clone> Engine<P> {
         if restricted {
             return self.hole(id);
         }
+        if self.sabotaged(Sabotage::I10) && queue.lanes.values().any(Lane::is_blocked) {
+            return None;
+        }
         self.open(queue).then(|| queue.ready.first().copied()).flatten()
     }
 
@@ -94,12 +98,12 @@ impl<P: Clone> Engine<P> {
 
     /// Whether the reserve before a lease's end has not begun.
     pub(crate) fn before_reserve(&self, deadline: Option<Moment>) -> bool {
-        not_after(deadline).is_none_or(|last| self.now < last)
+        self.sabotaged(Sabotage::I9) || not_after(deadline).is_none_or(|last| self.now < last)
     }
 
     /// Makes a lane's head eligible, unless an orphan still keeps the lane.
     pub(crate) fn make_ready(&mut self, id: QueueId, key: LaneKey) {
-        let kept = self.orphans.contains_key(&(id, key));
+        let kept = self.orphans.contains_key(&(id, key)) && !self.sabotaged(Sabotage::I1);
         let Some(queue) = self.queues.get_mut(&id) else { return };
         let Some(lane) = queue.lanes.get_mut(&key) else { return };
         let Some(head) = lane.waiting.front() else { return };
@@ -141,6 +145,7 @@ impl<P: Clone> Engine<P> {
         self.running
             .insert(attempt, Running { queue: id, lane: key, position, orphan: false, cancelled: false });
         self.breaker.started(attempt);
+        self.record(|ledger, _| ledger.attempt(attempt, id, position, number));
         self.emit(output);
     }
 }

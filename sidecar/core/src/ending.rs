@@ -190,6 +190,7 @@ impl<P: Clone> Engine<P> {
             queue.commit.since.get_or_insert(now);
         }
         self.dirty.insert(id);
+        self.record(|ledger, _| ledger.ended(id, held.position));
         if head.attempts > 0 {
             self.save_attempts(id, held.identity.clone(), 0);
         }

@@ -9,9 +9,12 @@ use crate::{
     backoff::Jitter,
     breaker::Breaker,
     group::Group,
+    invariants::Violation,
     lane::{LaneKey, LaneState, Why},
+    ledger::{Gates, Ledger},
     limit::Limit,
     queue::Queue,
+    sabotage::Sabotage,
     storm::Storm,
     suppress::Known,
     timers::{TimerKey, Timers},
@@ -67,6 +70,9 @@ pub struct Engine<P> {
     pub(crate) known: Known,
     /// Attempts spent on heads that are not in a lane now.
     pub(crate) spent: BTreeMap<(QueueId, Identity), u32>,
+    /// Shadow records, in debug builds only.
+    pub(crate) ledger: Option<Box<Ledger>>,
+    sabotage: Option<Sabotage>,
 }
 
 impl<P: Clone> Engine<P> {
@@ -104,6 +110,8 @@ impl<P: Clone> Engine<P> {
             stormy: BTreeSet::new(),
             known: Known::default(),
             spent: BTreeMap::new(),
+            ledger: cfg!(debug_assertions).then(|| Box::new(Ledger::new(config.clone()))),
+            sabotage: None,
             config,
         }
     }
@@ -111,9 +119,52 @@ impl<P: Clone> Engine<P> {
     /// Takes one input. `now` never runs backwards; an earlier one counts as the latest seen.
     pub fn handle(&mut self, now: Moment, input: Input<P>) {
         self.now = self.now.max(now);
+        self.record(|ledger, now| ledger.time(now));
         self.run_timers();
+        self.record(|ledger, _| ledger.input(&input));
         self.apply(input);
         self.settle_down();
+        self.check();
+    }
+
+    /// The first invariant that was broken; always `None` in release builds, which keep no records.
+    pub fn violation(&self) -> Option<&Violation> {
+        self.ledger.as_ref()?.violation.as_ref()
+    }
+
+    /// An engine that breaks one invariant on purpose.
+    #[cfg(any(test, feature = "sabotage"))]
+    pub fn with_sabotage(mut self, sabotage: Sabotage) -> Self {
+        self.sabotage = Some(sabotage);
+        self
+    }
+
+    /// Whether that invariant is to be broken; never in a build without the feature, where nothing sets it.
+    pub(crate) fn sabotaged(&self, sabotage: Sabotage) -> bool {
+        cfg!(any(test, feature = "sabotage")) && self.sabotage == Some(sabotage)
+    }
+
+    /// Tells the shadow records something.
+    pub(crate) fn record(&mut self, tell: impl FnOnce(&mut Ledger, Moment)) {
+        if let Some(ledger) = &mut self.ledger {
+            tell(ledger, self.now);
+        }
+    }
+
+    fn check(&mut self) {
+        let gates = Gates {
+            open: self.gates_open() && self.running.len() < self.limit.get() as usize,
+            member: self.group.is_member(),
+            dispatch_held: self.dispatch_held,
+        };
+        let timers = &self.timers;
+        let Some(ledger) = &mut self.ledger else { return };
+        ledger.check(gates, |queue| timers.is_set(TimerKey::Fetch(queue)));
+        if self.sabotage.is_none()
+            && let Some(violation) = &ledger.violation
+        {
+            debug_assert!(false, "{violation}");
+        }
     }
 
     /// The next thing to do. Call until it answers [`Output::Wait`].
@@ -138,6 +189,7 @@ impl<P: Clone> Engine<P> {
     }
 
     pub(crate) fn emit(&mut self, output: Output<P>) {
+        self.record(|ledger, _| ledger.output(&output));
         self.outputs.push_back(output);
     }
 

@@ -10,6 +10,7 @@ use crate::{
         FETCH_MOST, FUTILE_FIRST, FUTILE_LONGEST, FUTILE_MOST, FUTILE_WITHIN, REPEAT_FIRST, REPEAT_LONGEST,
     },
     queue::{Asked, Phase},
+    sabotage::Sabotage,
     timers::TimerKey,
 };
 
@@ -25,8 +26,13 @@ impl<P: Clone> Engine<P> {
     pub(crate) fn maybe_fetch(&mut self, id: QueueId) {
         let now = self.now;
         let reread = self.config.capabilities.reread;
-        let Some(queue) = self.queues.get_mut(&id) else { return };
-        if queue.phase != Phase::Owned || queue.doubtful || queue.stopped.is_some() || self.drain.is_some() {
+        let Some(queue) = self.queues.get(&id) else { return };
+        let draining = self.drain.is_some() || queue.phase != Phase::Owned;
+        if queue.phase == Phase::Released
+            || queue.doubtful
+            || queue.stopped.is_some()
+            || (draining && !self.sabotaged(Sabotage::I8))
+        {
             return;
         }
         if let Some(asked) = queue.fetch.asked {
@@ -79,6 +85,7 @@ impl<P: Clone> Engine<P> {
             (most.max(1) as usize).saturating_sub(queue.pending.len().saturating_add(queue.accepting))
         });
         let count = free.min(FETCH_MOST).min(u32::try_from(span.min(ahead)).unwrap_or(u32::MAX));
+        let count = if self.sabotaged(Sabotage::I5) { share.saturating_mul(2) } else { count };
         (count > 0).then_some((count, bytes.max(1)))
     }
 
@@ -97,6 +104,9 @@ impl<P: Clone> Engine<P> {
                 queue.buffered = queue.buffered.saturating_sub(1);
                 lane.unread.insert(held.position);
                 queue.fetch.unread.insert(held.position, key);
+                if let Some(ledger) = &mut self.ledger {
+                    ledger.shed(id, held.position);
+                }
             }
         }
     }
@@ -265,6 +275,9 @@ impl<P: Clone> Engine<P> {
         let now = self.now;
         let Some(queue) = self.queues.get_mut(&id) else { return };
         let Some(lane) = queue.lanes.get_mut(&key) else { return };
+        if let Some(ledger) = &mut self.ledger {
+            ledger.held(id, held.position);
+        }
         queue.pending.insert(held.position, key);
         queue.bytes = queue.bytes.saturating_add(held.bytes);
         queue.buffered = queue.buffered.saturating_add(1);

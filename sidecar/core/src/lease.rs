@@ -8,6 +8,7 @@ use crate::{
     lane::{LaneKey, LaneState},
     limits::{AGE_STEP, CANCEL_LEAD},
     queue::{CommitState, Leave, Phase, Queue},
+    sabotage::Sabotage,
     timers::TimerKey,
 };
 
@@ -26,7 +27,8 @@ impl<P: Clone> Engine<P> {
             self.emit(Output::ReleaseQueue { queue: id, epoch });
             return;
         }
-        let cursor = queue.cursor.at();
+        let (deadline, cursor) = (queue.deadline, queue.cursor.at());
+        self.record(|ledger, _| ledger.acquired(id, epoch, deadline, cursor));
         self.queues.insert(id, queue);
         self.forget_spent_below(id, cursor);
         self.watch_lease(id);
@@ -124,6 +126,9 @@ impl<P: Clone> Engine<P> {
         if self.is_over(id, epoch) {
             return;
         }
+        if self.sabotaged(Sabotage::I4) {
+            return;
+        }
         if self.current(id, epoch, "lost").is_some() {
             self.drop_queue(id);
         }
@@ -154,6 +159,7 @@ impl<P: Clone> Engine<P> {
             }
         };
         queue.phase = Phase::Releasing { why, deadline };
+        self.record(|ledger, _| ledger.leaving(id));
         self.dirty.insert(id);
         self.cancel_fetch(id);
         self.timers.clear(TimerKey::Fetch(id));
@@ -192,6 +198,7 @@ impl<P: Clone> Engine<P> {
         if !head.started {
             queue.buffered = queue.buffered.saturating_sub(1);
         }
+        self.record(|ledger, _| ledger.ended(id, held.position));
         self.remember_spent(id, held.identity.clone(), head.attempts);
         let (position, payload, identity) = (held.position, held.payload, held.identity);
         self.settle(id, position, payload, identity, Settlement::Release, head.attempts, None, false);
@@ -304,6 +311,7 @@ impl<P: Clone> Engine<P> {
                 self.remember_spent(id, held.identity, lane.head.attempts);
             }
         }
+        self.record(|ledger, _| ledger.emptied(id, deliveries));
         if deliveries > 0 {
             self.event(Event::Abandoned { queue: id, deliveries });
         }

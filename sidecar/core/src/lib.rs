@@ -15,8 +15,10 @@ mod facts;
 mod fetch;
 mod group;
 mod input;
+mod invariants;
 mod lane;
 mod lease;
+mod ledger;
 mod limit;
 pub mod limits;
 mod moved;
@@ -24,12 +26,14 @@ mod outcome;
 mod output;
 mod queue;
 mod reconfigure;
+mod sabotage;
 mod settle;
 mod snapshot;
 mod storm;
 mod suppress;
 mod timers;
 mod verdict;
+mod view;
 
 pub use config::{
     Backoff, Config, DataLossPolicy, OrderingMode, RunState, StatusCodes, UndecodablePolicy, WhenExhausted,
@@ -37,5 +41,8 @@ pub use config::{
 pub use engine::Engine;
 pub use facts::{AttemptResult, HttpAnswer, TransportFailure, VerdictHeader};
 pub use input::{ByHand, Failure, FetchId, Incoming, Input};
+pub use invariants::{Invariant, Violation};
 pub use output::{AttemptId, AttemptNotice, Event, Hold, Output, Settlement};
+pub use sabotage::Sabotage;
 pub use snapshot::{BlockedHead, EngineSnapshot, QueueSnapshot};
+pub use view::Head;

@@ -15,11 +15,10 @@ impl<P: Clone> Engine<P> {
         self.event(Event::Moved { queue: id, from, to, reset });
         let lossy = !reset && to > from;
         if lossy && self.config.on_data_loss == DataLossPolicy::Stop {
-            self.cancel_fetch(id);
+            self.abandon(id, false);
             if let Some(queue) = self.queues.get_mut(&id) {
                 queue.stopped = Some(to);
             }
-            self.leave_line(id);
             return;
         }
         self.move_to(id, to);
@@ -38,6 +37,7 @@ impl<P: Clone> Engine<P> {
         queue.commit.overtaken = in_flight.is_some();
         // An unanswered commit of the old position may still arrive after the move.
         queue.commit.again = true;
+        self.record(|ledger, _| ledger.moved(id, to));
         self.dirty.insert(id);
     }
 }

@@ -9,6 +9,7 @@ use crate::{
     ending::Exit,
     lane::{Head, LaneKey, LaneState, Why},
     limits::{SNOOZE_CAPS, SNOOZE_LEAST},
+    sabotage::Sabotage,
     timers::TimerKey,
     verdict::{Verdict, is_overload, judge},
 };
@@ -31,7 +32,7 @@ impl<P: Clone> Engine<P> {
         debug_assert!(results.len() == 1, "an attempt must end with one result for each delivery");
         let broken = AttemptResult::Failed(TransportFailure::Broken);
         let result = results.first().unwrap_or(&broken);
-        let verdict = judge(result, &self.config.status_codes);
+        let verdict = self.sabotaged_verdict(judge(result, &self.config.status_codes));
         let subject = Subject { queue: running.queue, lane: running.lane, position: running.position };
         self.dirty.insert(subject.queue);
         let next_probe = self.breaker.ended(attempt, self.now);
@@ -46,6 +47,23 @@ impl<P: Clone> Engine<P> {
         }
         if let Some(at) = next_probe.filter(|_| self.breaker.is_open()) {
             self.timers.set(TimerKey::Probe, at);
+        }
+    }
+
+    fn sabotaged_verdict(&self, verdict: Verdict) -> Verdict {
+        match verdict {
+            Verdict::Again if self.sabotaged(Sabotage::I2) => Verdict::Done,
+            Verdict::Unreachable if self.sabotaged(Sabotage::I7) => Verdict::Again,
+            Verdict::Done
+            | Verdict::Again
+            | Verdict::Pause(_)
+            | Verdict::Snooze(_)
+            | Verdict::Never
+            | Verdict::DeadLetter
+            | Verdict::Skip
+            | Verdict::Misconfigured
+            | Verdict::Unreachable
+            | Verdict::Cancelled => verdict,
         }
     }
 

@@ -11,6 +11,7 @@ use crate::{
     lane::LaneKey,
     limits::{REPEAT_FIRST, REPEAT_LONGEST, REPEAT_PERMANENT},
     queue::{Phase, Settling},
+    sabotage::Sabotage,
     timers::TimerKey,
 };
 
@@ -70,6 +71,9 @@ impl<P: Clone> Engine<P> {
             attempts: settling.attempts,
             not_after: not_after(deadline),
         };
+        if self.sabotaged(Sabotage::I6) {
+            self.emit(output.clone());
+        }
         self.emit(output);
     }
 

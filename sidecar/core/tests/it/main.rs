@@ -1,4 +1,6 @@
 //! The engine's tests: readable scripts on virtual time.
 
+mod random;
+mod sabotage;
 mod scripts;
 mod world;

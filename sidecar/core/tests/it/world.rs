@@ -4,7 +4,7 @@ use std::{collections::VecDeque, time::Duration};
 
 use lockstep_core::{
     AttemptId, AttemptResult, Backoff, ByHand, Config, DataLossPolicy, Engine, Event, Failure, FetchId,
-    HttpAnswer, Incoming, Input, OrderingMode, Output, RunState, StatusCodes, TransportFailure,
+    HttpAnswer, Incoming, Input, OrderingMode, Output, RunState, Sabotage, StatusCodes, TransportFailure,
     UndecodablePolicy, VerdictHeader, WhenExhausted,
 };
 use lockstep_model::{
@@ -102,8 +102,20 @@ pub(crate) struct World {
 impl World {
     /// A world that only knows its settings.
     pub(crate) fn cold(config: Config) -> Self {
+        Self::around(Engine::new(config.clone()), config)
+    }
+
+    /// As [`World::new`], with an engine that breaks one invariant on purpose.
+    pub(crate) fn saboteur(config: Config, sabotage: Sabotage) -> Self {
+        let mut world = Self::around(Engine::new(config.clone()).with_sabotage(sabotage), config);
+        world.healthy(true);
+        world.acquire(Q, 0, None);
+        world
+    }
+
+    fn around(engine: Engine<u64>, config: Config) -> Self {
         let mut world = Self {
-            engine: Engine::new(config.clone()),
+            engine,
             config,
             now: Moment::from_millis(1_000),
             wake: None,
