@@ -29,6 +29,10 @@ use super::{
 /// Bodies larger than this may not fit the socket's buffers: their end is awaited when an application answers early.
 const EARLY_BYTES: usize = 64 * 1024;
 
+/// An idle connection is not used again after so long: servers that close theirs do it after 5 s and more, and the
+/// request must not meet the end half-way.
+const IDLE_REUSE: Duration = Duration::from_millis(3500);
+
 /// Delivers over HTTP.
 #[derive(Debug)]
 pub struct Http {
@@ -65,8 +69,17 @@ impl Http {
     /// # Errors
     /// When the settings can't be used.
     pub fn new(settings: &Settings, clock: Clock) -> Result<Self, SettingsError> {
+        Self::with_idle_reuse(settings, clock, IDLE_REUSE)
+    }
+
+    /// As [`Http::new`], with another bound of a connection's idle time.
+    pub(super) fn with_idle_reuse(
+        settings: &Settings,
+        clock: Clock,
+        idle: Duration,
+    ) -> Result<Self, SettingsError> {
         let prepared = RwLock::new(Arc::new(Prepared::new(settings)?));
-        let slots = Slots::new(clock);
+        let slots = Slots::new(clock, idle);
         let probe = slots.take(Duration::from_secs(30));
         drop(probe.map_err(|error| SettingsError::Client { why: error.to_string() })?);
         Ok(Self { clock, prepared, slots })

@@ -1,6 +1,6 @@
 //! From a delivery to a request: headers in one pass, the body as it lies in the receive buffer.
 
-use std::{io::Write as _, ops::Range, sync::Arc};
+use std::{borrow::Cow, io::Write as _, ops::Range, sync::Arc};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
@@ -49,7 +49,7 @@ pub(super) struct Subject<'a> {
     pub(super) request: &'a AttemptRequest,
     pub(super) delivery: &'a Delivery,
     pub(super) queue: Arc<QueueParts>,
-    pub(super) id: Vec<u8>,
+    pub(super) id: Cow<'a, [u8]>,
     /// It came as a CloudEvent: `Binary` in its properties, `Structured` in its body.
     pub(super) origin: Origin,
 }
@@ -87,7 +87,7 @@ pub(super) fn render(prepared: &Prepared, request: &AttemptRequest, times: Times
     let mut writer =
         Writer { bytes: Vec::with_capacity(512), entries: Vec::with_capacity(24), ..Writer::default() };
     for (name, value) in &prepared.constant {
-        headers.append(name.clone(), value.clone());
+        headers.insert(name.clone(), value.clone());
     }
     headers.insert(names::QUEUE, subject.queue.queue_header.clone());
 
@@ -182,16 +182,16 @@ fn webhook_id(subject: &Subject<'_>, out: &mut Vec<u8>) {
     }
 }
 
-fn bounded_id(id: &[u8]) -> Vec<u8> {
+fn bounded_id(id: &[u8]) -> Cow<'_, [u8]> {
     if id.len() <= ID_BYTES {
-        return id.to_vec();
+        return Cow::Borrowed(id);
     }
     let mut out = b"sha256-".to_vec();
     for byte in Sha256::digest(id) {
         // Writing to a Vec can't fail.
         let _ = write!(out, "{byte:02x}");
     }
-    out
+    Cow::Owned(out)
 }
 
 /// A media type as a header value: printable ASCII that looks like `type/subtype`, of bounded length.

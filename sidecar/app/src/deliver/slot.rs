@@ -17,9 +17,6 @@ use lockstep_model::Moment;
 use reqwest::{Client, redirect, retry};
 use tower::{BoxError, Layer, Service};
 
-/// An idle connection is not used again after so long: applications close theirs after 4 s and more.
-const IDLE: Duration = Duration::from_millis(3500);
-
 /// A connection that is not there after so long will not come.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -32,7 +29,14 @@ pub(super) struct Slot {
     pub(super) client: Client,
     pub(super) probe: Arc<Probe>,
     clock: Clock,
+    bounds: Bounds,
+}
+
+/// What a client is made for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Bounds {
     timeout: Duration,
+    idle: Duration,
 }
 
 /// What the connector saw and may do. All fields concern the one attempt that holds the slot.
@@ -50,6 +54,7 @@ pub(super) struct Probe {
 #[derive(Debug)]
 pub(super) struct Slots {
     clock: Clock,
+    idle_reuse: Duration,
     idle: Mutex<Vec<Slot>>,
 }
 
@@ -61,16 +66,17 @@ pub(super) struct Held<'a> {
 }
 
 impl Slots {
-    pub(super) fn new(clock: Clock) -> Self {
-        Self { clock, idle: Mutex::new(Vec::new()) }
+    pub(super) fn new(clock: Clock, idle_reuse: Duration) -> Self {
+        Self { clock, idle_reuse, idle: Mutex::new(Vec::new()) }
     }
 
     /// The most recently used slot made for this timeout, or a new one.
     pub(super) fn take(&self, timeout: Duration) -> Result<Held<'_>, reqwest::Error> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let bounds = Bounds { timeout, idle: self.idle_reuse };
         let slot = match idle {
-            Some(slot) if slot.timeout == timeout => slot,
-            _ => Slot::new(self.clock, timeout)?,
+            Some(slot) if slot.bounds == bounds => slot,
+            _ => Slot::new(self.clock, bounds)?,
         };
         Ok(Held { slots: self, slot: Some(slot) })
     }
@@ -92,14 +98,14 @@ impl Drop for Held<'_> {
 }
 
 impl Slot {
-    fn new(clock: Clock, timeout: Duration) -> Result<Self, reqwest::Error> {
+    fn new(clock: Clock, bounds: Bounds) -> Result<Self, reqwest::Error> {
         let probe = Arc::new(Probe::default());
-        Ok(Self { client: client(clock, timeout, &probe)?, probe, clock, timeout })
+        Ok(Self { client: client(clock, bounds, &probe)?, probe, clock, bounds })
     }
 
     /// Replaces the client, so that the next request surely uses a fresh connection.
     pub(super) fn renew(&mut self) -> Result<(), reqwest::Error> {
-        self.client = client(self.clock, self.timeout, &self.probe)?;
+        self.client = client(self.clock, self.bounds, &self.probe)?;
         Ok(())
     }
 }
@@ -144,7 +150,7 @@ impl Probe {
     }
 }
 
-fn client(clock: Clock, timeout: Duration, probe: &Arc<Probe>) -> Result<Client, reqwest::Error> {
+fn client(clock: Clock, bounds: Bounds, probe: &Arc<Probe>) -> Result<Client, reqwest::Error> {
     let localhost = [(Ipv4Addr::LOCALHOST, 0).into(), (Ipv6Addr::LOCALHOST, 0).into()];
     let builder = Client::builder()
         .no_proxy()
@@ -155,13 +161,13 @@ fn client(clock: Clock, timeout: Duration, probe: &Arc<Probe>) -> Result<Client,
         .tcp_nodelay(true)
         .tcp_keepalive(None)
         .connect_timeout(CONNECT_TIMEOUT)
-        .pool_idle_timeout(IDLE)
+        .pool_idle_timeout(bounds.idle)
         .pool_max_idle_per_host(1)
         .resolve_to_addrs("localhost", &localhost)
         .connector_layer(Gate { clock, probe: Arc::clone(probe) });
     // An application that answers early and never reads the rest would keep its connection and the body for ever.
     #[cfg(target_os = "linux")]
-    let builder = builder.tcp_user_timeout(timeout.max(Duration::from_secs(1)));
+    let builder = builder.tcp_user_timeout(bounds.timeout.max(Duration::from_secs(1)));
     builder.build()
 }
 

@@ -222,6 +222,17 @@ async fn idle_connections_closed_by_the_application_cost_nothing() {
 }
 
 #[tokio::test]
+async fn a_connection_idle_for_too_long_is_not_used_again() {
+    let server = Server::bind("127.0.0.1:0").await;
+    let (clock, idle) = (Clock::new(), Duration::from_millis(50));
+    let http = Http::with_idle_reuse(&settings(server.address().port()), clock, idle).unwrap();
+    let old = warm(&server, &http).await;
+    tokio::time::sleep_until(clock.instant(clock.now() + idle * 2)).await;
+    warm(&server, &http).await;
+    drop(old);
+}
+
+#[tokio::test]
 async fn nothing_is_written_after_the_last_moment() {
     let server = Server::bind("127.0.0.1:0").await;
     let clock = Clock::new();
@@ -297,7 +308,7 @@ async fn an_application_that_never_reads_the_request_holds_its_slot_only_for_the
 #[tokio::test]
 async fn bodies_of_any_size_arrive_untouched() {
     let (server, http) = pair().await;
-    for body in [Vec::new(), vec![0; 1], (0..BIG).map(|index| (index % 251) as u8).collect::<Vec<u8>>()] {
+    for body in [Vec::new(), vec![0; 1], (0..=250).cycle().take(BIG).collect::<Vec<u8>>()] {
         let (attempted, received) = join!(http.attempt(request(message(body.clone()))), async {
             let mut peer = server.accept().await;
             let received = peer.request().await.unwrap();

@@ -22,8 +22,9 @@ const TIMES: Times = Times { now_ms: 0, deadline_ms: 0, lease_deadline_ms: None 
 fn sent(format: Format, message: Message) -> (BTreeMap<String, String>, String, Vec<u8>) {
     let prepared = Prepared::new(&Settings { format, ..settings(80) }).unwrap();
     let rendered = render(&prepared, &request(message), TIMES);
-    let attributes = rendered.headers.iter().filter(|(name, _)| name.as_str().starts_with("ce-"));
-    let attributes = attributes.map(|(n, v)| (n.as_str()[3..].to_owned(), v.to_str().unwrap().to_owned()));
+    let attributes = rendered.headers.iter().filter_map(|(name, value)| {
+        Some((name.as_str().strip_prefix("ce-")?.to_owned(), value.to_str().unwrap().to_owned()))
+    });
     let content_type = rendered.headers["content-type"].to_str().unwrap().to_owned();
     (attributes.collect(), content_type, rendered.body.to_vec())
 }

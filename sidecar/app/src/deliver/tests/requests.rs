@@ -175,7 +175,7 @@ fn no_part_of_a_message_can_make_a_head_of_more_than_8_kib() {
         content_type: Some(format!("text/{long}").as_str().into()),
         ..message("b")
     };
-    for properties in [super::properties(&list), super::properties(&list[2..])] {
+    for properties in [properties(&list), properties(&list[2..])] {
         for format in [Format::CloudEventsBinary, Format::CloudEventsStructured, Format::Raw] {
             let request = request(Message { properties: properties.clone(), ..message.clone() });
             let found = headers(&Settings { format, ..settings(80) }, &request);
@@ -263,6 +263,7 @@ fn static_headers_are_sent_and_can_replace_nothing() {
     let with = |name: &str, value: &str| Settings { headers: vec![(name.into(), value.into())], ..raw() };
     let found = headers(&with("Authorization", "Bearer abc\n"), &request(message("b")));
     assert_eq!(found["authorization"], "Bearer abc");
+    assert_eq!(headers(&with("User-Agent", "mine"), &request(message("b")))["user-agent"], "mine");
     assert!(
         !format!("{:?}", Prepared::new(&with("Authorization", "topsecret")).unwrap()).contains("topsecret")
     );
