@@ -23,3 +23,6 @@ pub use frame::{FrameError, MAX_FRAME, MAX_HEADER, decode, encode};
 pub use message_id::{MessageId, java_hash};
 pub use properties::{parse_properties, write_properties};
 pub use stored::{Bad, BadReason, BatchError, Entry, Host, MIN_STORED, Stored, StoredMessages, sys_flag};
+
+#[cfg(test)]
+pub(crate) mod tests;
