@@ -5,7 +5,7 @@ use lockstep_model::{Message, PropertiesBuilder, Settlement};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{
-    Checked, Harness, Outcome, Source, ensure,
+    Checked, Harness, Outcome, QUIET, Source, ensure,
     member::{Member, bodies, identities, numbers},
     message, publish_numbers,
 };
@@ -55,17 +55,25 @@ pub(super) async fn a_fetch_keeps_to_count_and_bytes<H: Harness>(harness: &H) ->
     Ok(Outcome::Passed)
 }
 
-/// A fetch that waits brings what is published meanwhile.
+/// How long a message may lie in a queue that a fetch waits on. Long polls are told of it; a hold that has to end first
+/// is longer.
+const WAKE: Duration = Duration::from_secs(5);
+
+/// A fetch that waits brings what is published meanwhile, at once.
 pub(super) async fn a_fetch_wakes_for_a_new_message<H: Harness>(harness: &H) -> Checked {
     let source = harness.source(1).await;
     let member = Member::joined(&source, "a").await;
     let owned = member.own(&source.queue_name(0)).await?;
     let publish = async {
-        sleep(Duration::from_millis(100)).await;
+        sleep(QUIET).await;
         source.publish(0, message("0")).await;
+        Instant::now()
     };
-    let (read, ()) = tokio::join!(member.read(&owned, owned.cursor, 1), publish);
+    let read = async { (member.read(&owned, owned.cursor, 1).await, Instant::now()) };
+    let ((read, came), published) = tokio::join!(read, publish);
     ensure!(bodies(&read?) == ["0"], "another message came");
+    let late = came.saturating_duration_since(published);
+    ensure!(late <= WAKE, "the waiting fetch brought it after {late:?}");
     Ok(Outcome::Passed)
 }
 
