@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeSet,
     fs,
-    io::Write,
+    io::{Read, Seek, SeekFrom, Write},
     path::{Path, PathBuf},
     process::Command,
     sync::Arc,
@@ -123,14 +123,39 @@ impl RecordingApp {
     }
 }
 
+/// Reads a history file that grows, each event once.
+#[derive(Debug)]
+pub struct Follower {
+    path: PathBuf,
+    offset: u64,
+}
+
+impl Follower {
+    /// Begins at the file's start.
+    pub fn new(path: &Path) -> Self {
+        Self { path: path.to_owned(), offset: 0 }
+    }
+
+    /// What was written since the last call.
+    ///
+    /// # Panics
+    /// When a line is no event.
+    pub fn read(&mut self) -> History {
+        let mut text = String::new();
+        let Ok(mut file) = fs::File::open(&self.path) else { return History::default() };
+        file.seek(SeekFrom::Start(self.offset)).and_then(|_| file.read_to_string(&mut text)).unwrap();
+        let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
+        self.offset += u64::try_from(whole.len()).unwrap();
+        whole.parse().unwrap_or_else(|error| panic!("{}: {error}", self.path.display()))
+    }
+}
+
 /// Reads a history file that may still be written to: a last line without an end is left out.
 ///
 /// # Panics
 /// When a line is no event.
 pub fn read_history(path: &Path) -> History {
-    let text = fs::read_to_string(path).unwrap_or_default();
-    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-    whole.parse().unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    Follower::new(path).read()
 }
 
 /// A program of this workspace, beside the running test's folder.

@@ -178,6 +178,13 @@ impl Cluster {
         number(&reply.fields["offset"]).unwrap()
     }
 
+    /// The next position to be written; `None` when the topic is not there.
+    pub fn try_end_of(&self, topic: &str, broker: &str, queue: u32) -> Option<u64> {
+        let fields = json!({"topic": topic, "queueId": queue.to_string()});
+        let reply = self.connect(broker).call(30, &fields, b"").unwrap();
+        if reply.code == 0 { number(&reply.fields["offset"]) } else { None }
+    }
+
     /// The client ids that are members of the group on a broker.
     pub fn members(&self, group: &str, broker: &str) -> Vec<String> {
         let reply = self.connect(broker).call(38, &json!({"consumerGroup": group}), b"").unwrap();

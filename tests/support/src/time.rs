@@ -33,6 +33,11 @@ pub fn wait_for<T>(what: &str, limit: Duration, mut probe: impl FnMut() -> Optio
             return value;
         }
         assert!(start.elapsed() < limit, "waited {limit:?} in vain until {what}");
-        thread::sleep(POLL);
+        pause(POLL);
     }
+}
+
+/// Waits between two looks at something that is expensive to look at.
+pub fn pause(duration: Duration) {
+    thread::sleep(duration);
 }

@@ -1,1 +1,51 @@
-//! lockstep-tests-rocketmq
+//! The sidecar against real RocketMQ servers: scenarios, each judged by the history checker.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a scenario that can't go on must say so and fail"
+)]
+
+pub mod applications;
+pub mod faults;
+pub mod handover;
+pub mod members;
+pub mod plan;
+pub mod secured;
+pub mod world;
+
+use plan::Plan;
+use world::Servers;
+
+/// A scenario that the runner can name, choose and judge.
+#[derive(Debug, Clone, Copy)]
+pub struct Scenario {
+    /// Its name.
+    pub name: &'static str,
+    /// The servers it wants: those of neighbours in the list are shared.
+    pub servers: Servers,
+    /// What it does; it panics when the promise was broken, and gives a line to report.
+    pub run: fn(&world::Site, &Plan) -> String,
+}
+
+/// All scenarios, in the order in which they share servers best.
+pub const SCENARIOS: &[Scenario] = &[
+    Scenario { name: "members_beside_java", servers: Servers::JAVA, run: members::beside_java },
+    Scenario { name: "members_per_key", servers: Servers::QUICK, run: members::per_key },
+    Scenario { name: "sigterm", servers: Servers::QUICK, run: handover::sigterm },
+    Scenario { name: "frozen_owner", servers: Servers::QUICK, run: handover::frozen_owner },
+    Scenario { name: "killed_sidecar", servers: Servers::QUICK, run: faults::killed_sidecar },
+    Scenario { name: "killed_broker", servers: Servers::QUICK, run: faults::killed_broker },
+    Scenario { name: "killed_application", servers: Servers::QUICK, run: applications::killed },
+    Scenario { name: "crashing_message", servers: Servers::QUICK, run: applications::crashing_message },
+    Scenario { name: "bad_deploys", servers: Servers::QUICK, run: applications::bad_deploys },
+    Scenario { name: "dead_letters", servers: Servers::QUICK, run: applications::dead_letters },
+    Scenario { name: "old_members", servers: Servers::OLD, run: members::alone },
+    Scenario { name: "old_members_per_key", servers: Servers::OLD, run: members::per_key },
+    Scenario { name: "old_sigterm", servers: Servers::OLD, run: handover::sigterm },
+    Scenario { name: "old_killed_sidecar", servers: Servers::OLD, run: faults::killed_sidecar },
+    Scenario { name: "old_killed_broker", servers: Servers::OLD, run: faults::killed_broker },
+    Scenario { name: "old_killed_application", servers: Servers::OLD, run: applications::killed },
+    Scenario { name: "signed_requests", servers: Servers::SIGNED, run: secured::signed },
+    Scenario { name: "tls", servers: Servers::TLS, run: secured::tls },
+];

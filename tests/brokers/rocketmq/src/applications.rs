@@ -1,0 +1,147 @@
+//! The application dies, is crashed by a message, or is deployed broken; and what becomes of dead letters.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use lockstep_history::{Event, How, Order, Rules};
+use lockstep_tests_support::{
+    behaviour::{Act, Rule},
+    rocketmq::{Outgoing, queue_name},
+    time::{now_micros, pause, wait_until},
+};
+
+use crate::{
+    plan::Plan,
+    world::{QUEUES, Setting, Site, World},
+};
+
+const END: Duration = Duration::from_secs(300);
+
+/// kill -9 of the application under load: an answer that was on its way may be lost, one in each queue.
+pub fn killed(site: &Site, plan: &Plan) -> String {
+    let mut world = World::new(site, "app", Setting::default(), Duration::from_millis(10));
+    world.publish(plan.messages_with_faults, 64, |_| "a");
+    world.join("one");
+    for _ in 0..plan.application_kills {
+        world.await_deliveries("one", now_micros(), 50, Duration::from_secs(90));
+        world.fault("kill of the application", 1, 0);
+        world.app.kill();
+        // Long enough for many refused connections, were they made.
+        let down = now_micros() + 1_500_000;
+        wait_until("the application was down for a while", Duration::from_secs(5), || now_micros() > down);
+        world.app.restart();
+    }
+    world.await_end(END);
+    world.leave("one");
+    // Each kill charges at most the attempts that it broke off; refused connections are charged nowhere.
+    let attempts = world.deliveries().iter().map(|one| one.attempt).max().unwrap_or_default();
+    let verdict = world.judge(&Rules::new(Order::PerQueue), []);
+    format!("highest attempt {attempts}; {verdict}")
+}
+
+/// A message that always crashes the application is charged, reaches its limit and is dead-lettered; the rest goes on.
+pub fn crashing_message(site: &Site, _: &Plan) -> String {
+    let more = "  retry: {maxAttempts: 3, whenExhausted: DeadLetter, backoff: {initialMilliseconds: 50, maxSeconds: 1}}\n";
+    let setting = Setting { more: more.to_owned(), ..Setting::default() };
+    let mut world = World::new(site, "crash", setting, Duration::ZERO);
+    world.app.set_rules(vec![Rule::body("poison", Act::Crash)]);
+    let bodies = ["one", "poison", "two"];
+    let messages = bodies.map(|body| Outgoing { body: body.into(), ..Outgoing::default() });
+    let positions = world.publish_to("broker-a", 0, &messages);
+    let dead_letters = format!("%DLQ%{}", world.group);
+    world.fault("crashes of the application", 1, 0);
+    world.start("one");
+    let cluster = site.cluster.clone();
+    let end = now_micros() + 120_000_000;
+    while cluster.committed(&world.group, &world.topic, "broker-a", 0) != Some(3) {
+        assert!(now_micros() < end, "the queue is stuck: {}", world.sidecars["one"].status());
+        if !world.app.is_running() {
+            world.app.restart();
+        }
+        pause(Duration::from_millis(50));
+    }
+    assert_eq!(cluster.end_of(&dead_letters, "broker-a", 0), 1, "the poison is not in {dead_letters}");
+    let attempts: Vec<u32> =
+        world.deliveries().iter().filter(|one| one.position == positions[1]).map(|one| one.attempt).collect();
+    assert_eq!(attempts, [1, 2, 3], "each crash must be charged once");
+    let queue = queue_name(&world.topic, "broker-a", 0).into();
+    world.note(Event::Final { at: now_micros(), queue, position: positions[1], how: How::DeadLetter });
+    format!("{}", world.judge(&Rules::new(Order::PerQueue), []))
+}
+
+/// A deploy that answers wrongly to everything: with `Block` nothing is dead-lettered, with `DeadLetter` at most 4
+/// messages; after the repair everything is delivered.
+pub fn bad_deploys(site: &Site, _: &Plan) -> String {
+    let mut report = String::new();
+    for (policy, most) in [("Block", 0), ("DeadLetter", 4)] {
+        for status in [404, 401, 400, 500] {
+            let dead = bad_deploy(site, policy, status);
+            assert!(dead <= most, "{status} with {policy} dead-lettered {dead} messages");
+            report += &format!("{policy} {status}: {dead} dead letters; ");
+        }
+    }
+    report
+}
+
+fn bad_deploy(site: &Site, policy: &str, status: u16) -> u64 {
+    let retry = "maxAttempts: 2, backoff: {initialMilliseconds: 20, maxSeconds: 1}";
+    let setting =
+        Setting { more: format!("  retry: {{{retry}, whenExhausted: {policy}}}\n"), ..Setting::default() };
+    let mut world = World::new(site, &format!("deploy-{policy}-{status}"), setting, Duration::ZERO);
+    world.publish(80, 8, |_| "a");
+    world.app.set_rules(vec![Rule::always(Act::Answer(status))]);
+    world.start("one");
+    // The state must be stable: requests go on coming, as probes or retries, and nothing more is dead-lettered.
+    let since = now_micros();
+    world.await_log("the sidecar has tried for 5 s", Duration::from_secs(60), |log| {
+        log.last().is_some_and(|last| last.start > since + 5_000_000)
+    });
+    let dead = dead_letters_of(&world);
+    world.app.set_rules(Vec::new());
+    world.await_end(END);
+    assert_eq!(dead_letters_of(&world), dead, "something was dead-lettered after the repair");
+    let delivered: BTreeSet<_> =
+        world.deliveries().into_iter().map(|one| (one.queue, one.position)).collect();
+    assert_eq!(delivered.len(), 80);
+    world.leave("one");
+    dead
+}
+
+fn dead_letters_of(world: &World<'_>) -> u64 {
+    let topic = format!("%DLQ%{}", world.group);
+    let cluster = &world.site.cluster;
+    cluster.brokers().map(|broker| cluster.try_end_of(&topic, broker, 0).unwrap_or(0)).sum()
+}
+
+/// Dead letters are seen by a second group on `%DLQ%group`, and sent back to the topic.
+pub fn dead_letters(site: &Site, _: &Plan) -> String {
+    let more = "  retry: {maxAttempts: 1, whenExhausted: DeadLetter}\n".to_owned();
+    let mut world = World::new(site, "letters", Setting { more, ..Setting::default() }, Duration::ZERO);
+    world
+        .app
+        .set_rules(vec![Rule { path: Some("one".to_owned()), ..Rule::body("broken", Act::Answer(400)) }]);
+    let messages = ["fine", "broken"].map(|body| Outgoing { body: body.into(), ..Outgoing::default() });
+    let positions = world.publish_to("broker-a", 0, &messages);
+    world.join("one");
+    wait_until("the dead letter is there", Duration::from_secs(60), || dead_letters_of(&world) == 1);
+    let queue = queue_name(&world.topic, "broker-a", 0).into();
+    world.note(Event::Final { at: now_micros(), queue, position: positions[1], how: How::DeadLetter });
+
+    // What an administrator does: make the topic readable, then consume it like any other.
+    let mut second = World::without_topic(site, "letters-again", Setting::default(), Duration::ZERO);
+    second.topic = format!("%DLQ%{}", world.group);
+    site.cluster.create_topic(&second.topic, 1);
+    site.cluster.create_group(&second.group);
+    second.join("two");
+    second.await_deliveries("two", 0, 1, Duration::from_secs(60));
+    wait_until("the dead letter is committed", Duration::from_secs(30), || {
+        site.cluster.committed(&second.group, &second.topic, "broker-a", 0) == Some(1)
+    });
+    second.leave("two");
+
+    // The application is repaired, and the dead letter's body is published again.
+    world.app.set_rules(Vec::new());
+    world.publish_to("broker-a", QUEUES - 1, &messages[1..]);
+    world.await_end(END);
+    world.leave("one");
+    format!("{}", world.judge(&Rules::new(Order::PerQueue), []))
+}

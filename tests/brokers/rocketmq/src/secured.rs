@@ -1,0 +1,55 @@
+//! A smoke run with access keys, and one with TLS.
+
+use std::{fs, time::Duration};
+
+use lockstep_tests_support::time::wait_until;
+
+use crate::{
+    plan::Plan,
+    world::{Setting, Site, World},
+};
+
+const MESSAGES: usize = 20;
+
+/// Brokers that ask for signed requests.
+pub fn signed(site: &Site, _: &Plan) -> String {
+    let more = "    credentialsSecretRef: {name: broker}\n".to_owned();
+    let mut world =
+        World::without_topic(site, "signed", Setting { more, ..Setting::default() }, Duration::ZERO);
+    let secrets = world.folder.join("secrets/credentials");
+    fs::create_dir_all(&secrets).unwrap();
+    fs::write(secrets.join("accessKey"), "lockstep").unwrap();
+    fs::write(secrets.join("secretKey"), "lockstep-secret").unwrap();
+    smoke(&mut world)
+}
+
+/// Servers that refuse everything but TLS, with a certificate of an authority of their own.
+pub fn tls(site: &Site, _: &Plan) -> String {
+    let more = "    tls: {mode: Verify, caSecretRef: {name: mq-ca, key: ca.crt}}\n".to_owned();
+    let mut world = World::without_topic(site, "tls", Setting { more, ..Setting::default() }, Duration::ZERO);
+    let secrets = world.folder.join("secrets/tls-ca");
+    fs::create_dir_all(&secrets).unwrap();
+    fs::copy(site.servers.folder().join("tls/ca.crt"), secrets.join("ca.crt")).unwrap();
+    smoke(&mut world)
+}
+
+fn smoke(world: &mut World<'_>) -> String {
+    let (topic, group) = (&world.topic, &world.group);
+    let mut commands = format!("updateTopic -c DefaultCluster -t {topic} -r 4 -w 4\n");
+    commands += &format!("updateSubGroup -c DefaultCluster -g {group}\n");
+    for index in 0..MESSAGES {
+        commands += &format!("sendMessage -t {topic} -p body-{index} -b broker-a -i {}\n", index % 4);
+    }
+    let said = world.site.servers.admin(&commands);
+    assert_eq!(said.matches("SEND_OK").count(), MESSAGES, "{said}");
+    world.join("one");
+    world.await_deliveries("one", 0, MESSAGES, Duration::from_secs(60));
+    let mut progress = String::new();
+    wait_until("mqadmin sees no difference", Duration::from_secs(60), || {
+        progress = world.progress();
+        progress.ends_with("Diff Total: 0")
+    });
+    world.leave("one");
+    assert_eq!(world.deliveries().len(), MESSAGES);
+    progress
+}
