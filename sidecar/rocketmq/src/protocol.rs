@@ -29,6 +29,9 @@ pub use pull::{Pull, PullReply, PullStatus, ViewMessage};
 pub use route::{BrokerAddresses, RouteRequest, TopicQueues, TopicRoute};
 pub use send::{SendBack, SendMessage, SendReply, SendStatus};
 
+/// Characters of a peer's remark that are kept.
+const MAX_REMARK: usize = 300;
+
 /// A request with a reply of one type.
 pub trait Request {
     /// What a good reply holds.
@@ -74,8 +77,12 @@ fn accepted(reply: Command) -> Result<Command, ReplyError> {
     }
 }
 
+/// The refusal, with the first line of the peer's words and not more of it than a person reads: servers append advice
+/// and whole stack traces.
 fn refused(code: ResponseCode, reply: Command) -> ReplyError {
-    ReplyError::Refused { code, remark: reply.remark.unwrap_or_default() }
+    let remark = reply.remark.unwrap_or_default();
+    let line = remark.lines().next().unwrap_or_default();
+    ReplyError::Refused { code, remark: line.chars().take(MAX_REMARK).collect() }
 }
 
 /// A number out of a reply's fields.
@@ -101,3 +108,6 @@ impl Request for Command {
         Ok(reply)
     }
 }
+
+#[cfg(test)]
+mod tests;
