@@ -19,7 +19,12 @@ pub(crate) enum Refusal {
     /// The connection was lost and the lock was not regained yet.
     Doubtful,
     /// The position was moved from outside and the engine has not followed yet.
-    Moved(Position),
+    Moved {
+        /// Where to go on.
+        to: Position,
+        /// Whether an operator set it.
+        reset: bool,
+    },
 }
 
 /// The place that this member committed last.
@@ -40,7 +45,8 @@ struct Lease {
     /// The highest cursor ever sent: what the broker holds beyond it is somebody else's.
     sent: Position,
     confirmed: Confirmed,
-    moved: Option<Position>,
+    /// Where to, and whether by an operator.
+    moved: Option<(Position, bool)>,
 }
 
 /// The owned queues. As many as the group has at most.
@@ -104,9 +110,9 @@ impl Leases {
     }
 
     /// The position was moved from outside: commits wait until the engine follows.
-    pub(crate) fn moved(&self, id: QueueId, epoch: Epoch, to: Position) {
+    pub(crate) fn moved(&self, id: QueueId, epoch: Epoch, to: Position, reset: bool) {
         self.with(id, epoch, |lease| {
-            lease.moved = Some(to);
+            lease.moved = Some((to, reset));
             lease.confirmed = Confirmed { position: to, last: Identity::None };
             lease.sent = lease.sent.max(to);
         });
@@ -126,7 +132,7 @@ impl Leases {
         let mut inner = self.lock();
         let lease = usable(inner.leases.get_mut(&id), epoch, now)?;
         match lease.moved {
-            Some(to) if to != from => Err(Refusal::Moved(to)),
+            Some((to, reset)) if to != from => Err(Refusal::Moved { to, reset }),
             Some(_) | None => {
                 lease.moved = None;
                 Ok(lease.queue.clone())
@@ -157,7 +163,7 @@ impl Leases {
         let mut inner = self.lock();
         let lease = usable(inner.leases.get_mut(&id), epoch, now)?;
         match lease.moved {
-            Some(to) if to != position => Err(Refusal::Moved(to)),
+            Some((to, reset)) if to != position => Err(Refusal::Moved { to, reset }),
             Some(_) | None => {
                 lease.sent = lease.sent.max(position);
                 Ok(lease.queue.clone())
@@ -260,11 +266,12 @@ mod tests {
     #[test]
     fn after_a_move_commits_wait_for_the_engine_to_follow() {
         let (leases, id) = owned();
-        leases.moved(id, EPOCH, Position(2));
-        assert_eq!(leases.may_commit(id, EPOCH, Position(6), at(1)), Err(Refusal::Moved(Position(2))));
+        leases.moved(id, EPOCH, Position(2), true);
+        let moved = Err(Refusal::Moved { to: Position(2), reset: true });
+        assert_eq!(leases.may_commit(id, EPOCH, Position(6), at(1)), moved);
         assert!(leases.may_commit(id, EPOCH, Position(2), at(1)).is_ok());
         // A fetch from the old place is told again: the first telling may have been dropped.
-        assert_eq!(leases.may_fetch(id, EPOCH, Position(6), at(1)), Err(Refusal::Moved(Position(2))));
+        assert_eq!(leases.may_fetch(id, EPOCH, Position(6), at(1)), moved);
         assert!(leases.may_fetch(id, EPOCH, Position(2), at(1)).is_ok());
         assert!(leases.may_commit(id, EPOCH, Position(3), at(1)).is_ok());
     }

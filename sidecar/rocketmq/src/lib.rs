@@ -5,6 +5,7 @@
 
 mod adapter;
 mod allocate;
+mod check;
 pub mod codec;
 mod config;
 mod keeper;
@@ -19,6 +20,7 @@ mod settler;
 mod shared;
 
 pub use adapter::RocketMq;
+pub use check::{Finding, Severity, check};
 pub use config::{Config, Filter, KeySource, StartPosition, Subscription};
 pub use keeper::RocketKeeper;
 pub use problem::reason;

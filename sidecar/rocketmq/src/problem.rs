@@ -58,8 +58,6 @@ pub mod reason {
     pub const POSITION_MOVED: &str = "PositionMoved";
     /// The operation is not one that a log has.
     pub const NOT_SUPPORTED: &str = "NotSupported";
-    /// The lock's life as set here differs from the broker's.
-    pub const LOCK_LIFETIME_MISMATCH: &str = "LockLifetimeMismatch";
 }
 
 /// What a failed request was about, so that the cure can name it.

@@ -40,7 +40,7 @@ impl Reader for RocketReader {
         let queue = match self.shared.leases.may_fetch(request.queue, request.epoch, request.from, now) {
             Ok(queue) => queue,
             // Told already, and the telling may have been dropped with a cancelled call.
-            Err(Refusal::Moved(to)) => return Ok(Fetched::Moved { to, reset: true }),
+            Err(Refusal::Moved { to, reset }) => return Ok(Fetched::Moved { to, reset }),
             Err(refused) => return Err(not_owned(FETCH, refused)),
         };
         match self.pull(&queue, request).await {
@@ -129,7 +129,7 @@ impl RocketReader {
         let reset = remark.contains("RESET");
         warn!(queue = %queue, from = %request.from, to = %to, remark, "the broker moved the queue's position");
         // Before it is told, so that a call dropped now is told again by the next one.
-        self.shared.leases.moved(request.queue, request.epoch, to);
+        self.shared.leases.moved(request.queue, request.epoch, to, reset);
         Fetched::Moved { to, reset }
     }
 }

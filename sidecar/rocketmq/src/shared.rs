@@ -257,7 +257,7 @@ pub(crate) fn not_owned(operation: &'static str, refused: Refusal) -> BrokerErro
         Refusal::Doubtful => {
             (reason::CONNECTION_LOST, "the queue's lock is in doubt since the connection was lost")
         }
-        Refusal::Moved(_) => (reason::POSITION_MOVED, "the queue's position was moved from outside"),
+        Refusal::Moved { .. } => (reason::POSITION_MOVED, "the queue's position was moved from outside"),
     };
     refusal(operation, Class::Transient, reason, message)
 }

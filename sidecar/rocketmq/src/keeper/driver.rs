@@ -227,6 +227,8 @@ impl Driver {
             Done::Locked { broker, ticket, granted, error } => {
                 if let Some(error) = error {
                     self.broker_failed(&broker, &error);
+                } else if granted.is_some() {
+                    self.broker_answered(&broker);
                 }
                 self.machine.locked(now, ticket, granted.as_ref());
             }
@@ -346,7 +348,7 @@ impl Driver {
             Action::Moved { queue, epoch, to } => {
                 info!(%queue, %epoch, %to, "queue moved to the broker's position");
                 let queue = leases.id(&queue);
-                leases.moved(queue, epoch, to);
+                leases.moved(queue, epoch, to, true);
                 LeaseEvent::Moved { queue, epoch, to }
             }
             Action::Lock { .. }
@@ -417,6 +419,6 @@ impl Driver {
         let needed: BTreeSet<&Arc<str>> =
             self.membership.allocated().map(|queue| &queue.broker_name).collect();
         let up = |broker: &&Arc<str>| self.shared.masters.get(broker).is_some();
-        self.membership.is_member() && self.topology.total() > 0 && needed.iter().all(|broker| up(broker))
+        self.membership.is_member() && self.topology.total() > 0 && needed.iter().all(up)
     }
 }

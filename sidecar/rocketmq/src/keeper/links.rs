@@ -117,6 +117,7 @@ impl Driver {
             .map(|(address, _)| Arc::clone(address))
             .collect();
         for address in gone {
+            info!(%address, "the address is in no route any more");
             self.close_link(now, &address);
         }
         for (broker, id, address) in &addresses {
@@ -257,7 +258,6 @@ impl Driver {
 
     fn close_link(&mut self, now: Moment, address: &Arc<str>) {
         let Some(link) = self.links.0.remove(address) else { return };
-        info!(broker = %link.broker, %address, "the broker's address is in no route any more");
         if link.master
             && self.shared.masters.get(&link.broker).is_some_and(|master| master.address == *address)
         {
@@ -285,6 +285,12 @@ impl Driver {
     pub(super) fn broker_failed(&mut self, broker: &Arc<str>, error: &CallError) {
         if let Some(master) = self.shared.masters.get(broker) {
             self.broker_failed_at(broker, &master.address, error);
+        }
+    }
+
+    pub(super) fn broker_answered(&mut self, broker: &Arc<str>) {
+        if let Some(master) = self.shared.masters.get(broker) {
+            self.shared.problems.clear(Rank::Broker, &master.address);
         }
     }
 

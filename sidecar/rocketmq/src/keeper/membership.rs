@@ -115,6 +115,7 @@ impl Driver {
         match looked {
             Ok(looked) => {
                 self.shared.problems.clear(Rank::NameServers, "");
+                self.shared.problems.clear(Rank::NameServers, topic);
                 let before = self.topology.queues(topic);
                 let gone = self.topology.take(now, topic, looked);
                 if !gone.is_empty() {

@@ -63,7 +63,7 @@ impl Driver {
             let id = self.shared.leases.id(&queue);
             let Some(deadline) = self.shared.leases.deadline(id, *epoch) else { continue };
             // First, so that no commit of an older position follows ours.
-            self.shared.leases.moved(id, *epoch, to);
+            self.shared.leases.moved(id, *epoch, to, true);
             self.start(jobs::reset(Arc::clone(&self.shared), queue, (id, *epoch), to, deadline));
         }
     }

@@ -151,10 +151,8 @@ fn renewals_that_all_fail_end_in_loss_at_the_deadline() {
     while bench.now + Duration::from_millis(100) < deadline {
         bench.pass(100);
         for action in bench.actions() {
-            match action {
-                Action::Lock { ticket, .. } => bench.machine.locked(bench.now, ticket, None),
-                other => panic!("too early: {other:?}"),
-            }
+            let Action::Lock { ticket, .. } = action else { panic!("too early: {action:?}") };
+            bench.machine.locked(bench.now, ticket, None);
         }
     }
     bench.pass(100);
@@ -274,10 +272,7 @@ fn on_a_broker_just_started_only_queues_held_at_the_disconnect_are_locked() {
     let asked: Vec<_> = bench
         .actions()
         .into_iter()
-        .filter_map(|action| match action {
-            Action::Lock { queues, .. } => Some(queues),
-            _ => None,
-        })
+        .filter_map(|action| if let Action::Lock { queues, .. } = action { Some(queues) } else { None })
         .collect();
     assert_eq!(asked, [vec![key(0)], vec![key(1)]]);
 }
