@@ -38,7 +38,7 @@ use lockstep_contract::{Status, names::admin};
 use lockstep_core::ByHand;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::{
     metrics::Metrics,
@@ -104,10 +104,12 @@ pub struct MessageRef {
     pub message_id: String,
 }
 
-/// Opens the port and answers how it was opened and the server, which runs until it is dropped.
+/// Opens the port; answers its number and the server, which runs until `stop` is closed and the answers under way are
+/// written.
 pub async fn listen(
     port: u16,
     state: Admin,
+    mut stop: watch::Receiver<()>,
 ) -> Result<(u16, impl Future<Output = io::Result<()>> + Send + 'static), AdminError> {
     let refused = |source: io::Error| match source.kind() == io::ErrorKind::AddrInUse {
         true => AdminError::PortInUse { port },
@@ -116,7 +118,8 @@ pub async fn listen(
     let listener = listener::bind(port).await.map_err(refused)?;
     let port = listener.port().unwrap_or(port);
     let service = router(state).into_make_service_with_connect_info::<Peer>();
-    let server = axum::serve::<Bounded, _, _>(listener, service);
+    let stop = async move { while stop.changed().await.is_ok() {} };
+    let server = axum::serve::<Bounded, _, _>(listener, service).with_graceful_shutdown(stop);
     Ok((port, async move { server.await }))
 }
 

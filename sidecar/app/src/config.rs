@@ -3,6 +3,7 @@
 
 mod delivery;
 mod engine;
+mod rocketmq;
 #[cfg(test)]
 mod tests;
 mod watch;
@@ -13,12 +14,14 @@ use std::{
 };
 
 use lockstep_contract::{
-    ConsumerGroup, FIELDS, Heat, Mistakes, Parsed, Strictness, Warning, names, parse, parse_mounted,
+    ConsumerGroup, FIELDS, Heat, Mistakes, Parsed, Strictness, Warning, config_hash, names, parse,
+    parse_mounted,
 };
 use thiserror::Error;
 
 pub use delivery::{DeliveryError, delivery_settings, health_settings};
 pub use engine::{BUFFER_BYTES, BUFFER_COUNT, SPAN, STORM, engine_config};
+pub use rocketmq::rocketmq_config;
 pub use watch::Watch;
 
 /// A manifest larger than this is not one: Kubernetes stores at most 1 MiB.
@@ -36,6 +39,19 @@ pub enum Origin {
         /// Changes while the pod lives.
         hot: PathBuf,
     },
+}
+
+/// A manifest that can be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Loaded {
+    /// The group.
+    pub group: ConsumerGroup,
+    /// What was passed over.
+    pub warnings: Vec<String>,
+    /// Names the cold file's text.
+    pub cold_hash: String,
+    /// Names the hot file's text.
+    pub hot_hash: String,
 }
 
 /// A manifest that can't be used.
@@ -73,12 +89,20 @@ impl Origin {
     }
 
     /// Reads and judges it: strictly for people, tolerantly in a pod.
-    pub fn load(&self) -> Result<Parsed, ConfigError> {
-        let parsed = match self {
-            Self::File(file) => parse(&read(file)?, strictness()),
-            Self::Mounted { cold, hot } => parse_mounted(&read(cold)?, &read(hot)?),
+    pub fn load(&self) -> Result<Loaded, ConfigError> {
+        let (parsed, cold_hash, hot_hash) = match self {
+            Self::File(file) => {
+                let text = read(file)?;
+                (parse(&text, strictness()), config_hash(&text), config_hash(&text))
+            }
+            Self::Mounted { cold, hot } => {
+                let (cold, hot) = (read(cold)?, read(hot)?);
+                (parse_mounted(&cold, &hot), config_hash(&cold), config_hash(&hot))
+            }
         };
-        parsed.map_err(|mistakes| ConfigError::Mistakes { mistakes })
+        let Parsed { group, warnings } = parsed.map_err(|mistakes| ConfigError::Mistakes { mistakes })?;
+        let warnings = warnings.iter().map(Warning::to_string).collect();
+        Ok(Loaded { group, warnings, cold_hash, hot_hash })
     }
 
     /// The files to watch.
@@ -104,13 +128,6 @@ pub fn cold_changes(before: &ConsumerGroup, after: &ConsumerGroup) -> Vec<&'stat
     };
     let cold = FIELDS.iter().filter(|field| field.heat == Heat::Cold);
     cold.map(|field| field.path).filter(|path| at(&before, path) != at(&after, path)).collect()
-}
-
-/// Logs what was passed over.
-pub fn warn_of(warnings: &[Warning]) {
-    for warning in warnings {
-        tracing::warn!("manifest: {warning}");
-    }
 }
 
 fn strictness() -> Strictness {

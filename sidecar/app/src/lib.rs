@@ -2,11 +2,13 @@
 
 pub mod admin;
 pub mod args;
+pub mod commands;
 pub mod config;
 pub mod deliver;
 pub mod health;
 pub mod metrics;
 pub mod runtime;
 pub mod secret;
+pub mod service;
 pub mod state;
 pub mod telemetry;

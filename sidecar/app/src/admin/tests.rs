@@ -15,6 +15,7 @@ struct Rig {
     ready: Arc<AtomicBool>,
     seen: Arc<Mutex<Vec<String>>>,
     tasks: Vec<JoinHandle<()>>,
+    _stop: watch::Sender<()>,
 }
 
 impl Drop for Rig {
@@ -36,7 +37,8 @@ async fn rig() -> Rig {
         group_uid: Some("uid-1".into()),
         identify: Arc::new(|status| status.group = "orders".to_owned()),
     };
-    let (port, server) = listen(0, admin).await.unwrap();
+    let (stop, stopped) = watch::channel(());
+    let (port, server) = listen(0, admin, stopped).await.unwrap();
     let seen = Arc::new(Mutex::new(Vec::new()));
     let log = Arc::clone(&seen);
     let answer = async move {
@@ -59,7 +61,7 @@ async fn rig() -> Rig {
     let serve = async move {
         server.await.ok();
     };
-    Rig { port, ready, seen, tasks: vec![tokio::spawn(answer), tokio::spawn(serve)] }
+    Rig { port, ready, seen, tasks: vec![tokio::spawn(answer), tokio::spawn(serve)], _stop: stop }
 }
 
 async fn ask(port: u16, method: &str, path: &str, body: &str) -> (u16, String) {
@@ -159,6 +161,6 @@ async fn a_port_in_use_names_the_setting() {
         group_uid: None,
         identify: Arc::new(|_| {}),
     };
-    let error = listen(rig.port, admin).await.err().unwrap();
+    let error = listen(rig.port, admin, watch::channel(()).1).await.err().unwrap();
     assert!(error.to_string().contains("sidecar.adminPort"), "{error}");
 }

@@ -1,0 +1,243 @@
+//! A sidecar around one source: delivery, health gate, admin port, reloading and signals, with the loop in the middle.
+
+mod reload;
+mod signals;
+
+use std::{
+    env,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError, atomic::AtomicBool},
+    time::Duration,
+};
+
+use lockstep_broker::{Broker, Clock};
+use lockstep_contract::{ConfigStatus, names};
+use lockstep_model::{Capabilities, DeadLetterBy};
+use thiserror::Error;
+use tokio::{
+    sync::{mpsc, watch},
+    task::JoinSet,
+    time::timeout,
+};
+use tracing::{info, warn};
+
+use crate::{
+    admin::{self, Admin, AdminError},
+    config::{DeliveryError, Loaded, Origin, delivery_settings, engine_config, health_settings, in_pod},
+    deliver::{Endpoint, Http, Settings, SettingsError, SourceInfo},
+    health::HealthGate,
+    metrics::Metrics,
+    runtime::{self, Command, Ended, Setup},
+    state::{State, unix_ms},
+    telemetry::LogLevel,
+};
+use reload::Reload;
+pub(crate) use reload::level_name;
+pub use signals::Signals;
+
+/// Commands that wait for the loop; beyond it whoever asks waits.
+const COMMANDS: usize = 64;
+/// How long answers of the admin port may still be written at the end.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+/// Kubernetes' default of `terminationGracePeriodSeconds`.
+const GRACE_SECONDS: u64 = 30;
+
+/// What a sidecar runs with, whatever its source.
+#[derive(Debug)]
+pub struct Plan {
+    /// Where the manifest came from, to follow its changes.
+    pub origin: Origin,
+    /// The manifest.
+    pub loaded: Loaded,
+    /// The folder with the secrets.
+    pub secrets: PathBuf,
+    /// Where to POST instead of what the manifest says.
+    pub callback: Option<Endpoint>,
+    /// How the source is named to the application.
+    pub source: SourceInfo,
+    /// What survived from an earlier life.
+    pub state: State,
+    /// This member's name.
+    pub client_id: String,
+    /// The logs' level.
+    pub log_level: LogLevel,
+    /// The process's clock.
+    pub clock: Clock,
+}
+
+/// The sidecar can't start.
+#[derive(Debug, Error)]
+pub enum StartError {
+    /// The delivery can't be set up.
+    #[error(transparent)]
+    Delivery(#[from] DeliveryError),
+    /// The delivery's settings can't be used.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    /// The admin port can't be opened.
+    #[error(transparent)]
+    Admin(#[from] AdminError),
+    /// The source has no dead-letter queue.
+    #[error(
+        "retry.whenExhausted or retry.undecodable is DeadLetter, but the source has no dead-letter queue; \
+         use Block or Skip"
+    )]
+    NoDeadLetters,
+}
+
+/// What several tasks of the sidecar share.
+#[derive(Debug)]
+struct Shared {
+    config: Mutex<ConfigStatus>,
+    /// A secret that is missing in a pod: until it is there the application counts as unhealthy.
+    missing: Mutex<Option<Arc<str>>>,
+}
+
+/// Runs until a drain is over.
+pub async fn serve<B: Broker>(broker: B, plan: Plan) -> Result<Ended, StartError> {
+    let group = plan.loaded.group.clone();
+    let capabilities = broker.capabilities();
+    can_dead_letter(&group, capabilities)?;
+    let (settings, missing) = first_settings(&plan)?;
+    let http = Arc::new(Http::new(&settings, plan.clock)?);
+    let gate = Arc::new(HealthGate::new(health_settings(&group, plan.callback.as_ref())?));
+    let shared = Arc::new(Shared {
+        config: Mutex::new(ConfigStatus {
+            cold_hash: plan.loaded.cold_hash.clone(),
+            hot_hash: plan.loaded.hot_hash.clone(),
+            error: None,
+            warnings: plan.loaded.warnings.iter().take(16).cloned().collect(),
+        }),
+        missing: Mutex::new(missing),
+    });
+    let (commands, receiver) = mpsc::channel(COMMANDS);
+    let metrics = Arc::new(Metrics::new(env!("CARGO_PKG_VERSION")));
+    let ready = Arc::new(AtomicBool::new(false));
+    let (watch_closely, closely) = watch::channel(false);
+    let (stop, stopped) = watch::channel(());
+
+    let admin = Admin {
+        commands: commands.clone(),
+        metrics: Arc::clone(&metrics),
+        ready: Arc::clone(&ready),
+        log_level: plan.log_level.clone(),
+        group_uid: env::var(names::env::GROUP_UID).ok().or(group.metadata.uid.clone()).map(Arc::from),
+        identify: identity(&group.metadata.name, &plan.client_id, &shared),
+    };
+    let (port, server) = admin::listen(group.spec.sidecar.admin_port, admin, stopped).await?;
+    let mut server = tokio::spawn(server);
+
+    // A member's place in time differs, so its jitter does too; it is no secret.
+    let seed = unix_ms().unsigned_abs() ^ u64::from(std::process::id()) << 32;
+    let quiet_until = plan.state.unclean().map(|longest| plan.clock.now() + longest);
+    if let Some(longest) = plan.state.unclean() {
+        warn!(seconds = longest.as_secs(), "the last process ended uncleanly: its attempts are waited for");
+    }
+    let engine = engine_config(&group, capabilities, seed, quiet_until);
+    info!(
+        group = group.metadata.name, client_id = plan.client_id, admin_port = port,
+        callback = %settings.endpoint.path, version = env!("CARGO_PKG_VERSION"), "lockstep-sidecar started"
+    );
+
+    let mut tasks = JoinSet::new();
+    tasks.spawn(tell_health(Arc::clone(&gate), Arc::clone(&shared), commands.clone()));
+    tasks.spawn(poll_closely(Arc::clone(&gate), closely));
+    let asked = Arc::clone(&gate);
+    tasks.spawn(async move { asked.run().await });
+    let base = engine.clone();
+    let reload = Reload::new(&plan, shared, base, Arc::clone(&http), gate);
+    tasks.spawn(reload.run(commands.clone()));
+    tasks.spawn(signals::drain_at_signal(commands));
+
+    let setup = Setup {
+        clock: plan.clock,
+        engine,
+        drain_timeout: group.drain_timeout(),
+        shutdown_time: shutdown_time(),
+        state: plan.state,
+        metrics,
+        ready,
+        watch_closely,
+    };
+    let ended = runtime::run(broker, http, setup, receiver).await;
+    info!(?ended, "lockstep-sidecar ended");
+    tasks.shutdown().await;
+    drop(stop);
+    if timeout(LAST_WORDS, &mut server).await.is_err() {
+        server.abort();
+    }
+    Ok(ended)
+}
+
+/// The delivery's settings. In a pod a missing secret is waited for, since Secrets are mounted as optional.
+fn first_settings(plan: &Plan) -> Result<(Settings, Option<Arc<str>>), StartError> {
+    let Plan { loaded, callback, source, secrets, .. } = plan;
+    match delivery_settings(&loaded.group, callback.as_ref(), source.clone(), secrets) {
+        Ok(settings) => Ok((settings, None)),
+        Err(error) if in_pod() && !matches!(error, DeliveryError::NamedPort(_)) => {
+            warn!(%error, "waiting for a secret");
+            let mut without = loaded.group.clone();
+            without.spec.delivery.headers_secret_ref = None;
+            without.spec.delivery.signing = None;
+            let settings = delivery_settings(&without, callback.as_ref(), source.clone(), secrets)?;
+            Ok((settings, Some(Arc::from(error.to_string()))))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn can_dead_letter(
+    group: &lockstep_contract::ConsumerGroup,
+    capabilities: Capabilities,
+) -> Result<(), StartError> {
+    use lockstep_contract::{Undecodable, WhenExhausted};
+    let wanted = group.when_exhausted() == WhenExhausted::DeadLetter
+        || group.spec.retry.undecodable == Undecodable::DeadLetter;
+    match capabilities.dead_letter {
+        DeadLetterBy::Unsupported if wanted => Err(StartError::NoDeadLetters),
+        DeadLetterBy::Unsupported | DeadLetterBy::Broker => Ok(()),
+    }
+}
+
+fn identity(group: &str, client_id: &str, shared: &Arc<Shared>) -> admin::Identify {
+    let (group, client_id, started_ms) = (group.to_owned(), client_id.to_owned(), unix_ms());
+    let shared = Arc::clone(shared);
+    Arc::new(move |status| {
+        status.group.clone_from(&group);
+        status.client_id.clone_from(&client_id);
+        status.started_ms = started_ms;
+        status.config = shared.config.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    })
+}
+
+/// The application's shutdown time, as the operator tells it.
+fn shutdown_time() -> Duration {
+    let seconds = env::var(names::env::APPLICATION_GRACE_SECONDS).ok().and_then(|text| text.parse().ok());
+    Duration::from_secs(seconds.unwrap_or(GRACE_SECONDS))
+}
+
+/// Tells the loop the outcome of each health check.
+async fn tell_health(gate: Arc<HealthGate>, shared: Arc<Shared>, commands: mpsc::Sender<Command>) {
+    let mut health = gate.watch();
+    while health.changed().await.is_ok() {
+        let health = health.borrow_and_update().clone();
+        let missing = shared.missing.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let command = Command::Checked {
+            passed: health.problem.is_none(),
+            healthy: health.healthy && missing.is_none(),
+            problem: missing.or(health.problem),
+        };
+        if commands.send(command).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Has the application's health asked quickly while the loop wants it.
+async fn poll_closely(gate: Arc<HealthGate>, mut closely: watch::Receiver<bool>) {
+    let mut fast = None;
+    while closely.changed().await.is_ok() {
+        let wanted = *closely.borrow_and_update();
+        fast = wanted.then(|| fast.take().unwrap_or_else(|| gate.poll_fast()));
+    }
+}

@@ -1,0 +1,174 @@
+//! Follows the mounted files: hot fields and rotated secrets apply at once, cold ones are told.
+
+use std::{
+    path::PathBuf,
+    sync::{Arc, PoisonError},
+    time::Duration,
+};
+
+use lockstep_contract::{ConsumerGroup, LogLevel as Level, names::files};
+use tokio::{
+    sync::mpsc,
+    time::{MissedTickBehavior, interval},
+};
+use tracing::{error, info, warn};
+
+use super::{Plan, Shared};
+use crate::{
+    config::{Origin, Watch, cold_changes, delivery_settings, engine_config, health_settings},
+    deliver::{Endpoint, Http, SourceInfo},
+    health::HealthGate,
+    runtime::Command,
+    telemetry::LogLevel,
+};
+
+/// How often the files are looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// What is needed to apply a change.
+#[derive(Debug)]
+pub(super) struct Reload {
+    origin: Origin,
+    /// The group that the process started with, for its cold fields.
+    started_with: ConsumerGroup,
+    /// The group in force.
+    group: ConsumerGroup,
+    secrets: PathBuf,
+    callback: Option<Endpoint>,
+    source: SourceInfo,
+    /// What the process started with, for what the manifest does not say.
+    engine: lockstep_core::Config,
+    log_level: LogLevel,
+    shared: Arc<Shared>,
+    http: Arc<Http>,
+    gate: Arc<HealthGate>,
+}
+
+impl Reload {
+    pub(super) fn new(
+        plan: &Plan,
+        shared: Arc<Shared>,
+        engine: lockstep_core::Config,
+        http: Arc<Http>,
+        gate: Arc<HealthGate>,
+    ) -> Self {
+        Self {
+            origin: plan.origin.clone(),
+            started_with: plan.loaded.group.clone(),
+            group: plan.loaded.group.clone(),
+            secrets: plan.secrets.clone(),
+            callback: plan.callback.clone(),
+            source: plan.source.clone(),
+            engine,
+            log_level: plan.log_level.clone(),
+            shared,
+            http,
+            gate,
+        }
+    }
+
+    pub(super) async fn run(mut self, commands: mpsc::Sender<Command>) {
+        let mut manifest = Watch::new(self.origin.files());
+        let mut secrets =
+            Watch::new(vec![self.secrets.join(files::HEADERS), self.secrets.join(files::SIGNING)]);
+        let mut ticks = interval(LOOK_EVERY);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            let changed = manifest.changed();
+            if changed
+                && let Some(command) = self.manifest_changed()
+                && commands.send(command).await.is_err()
+            {
+                return;
+            }
+            if secrets.changed() || changed {
+                self.apply_delivery();
+            }
+        }
+    }
+
+    /// Reads the manifest again; a faulty one leaves the former in force.
+    fn manifest_changed(&mut self) -> Option<Command> {
+        let loaded = match self.origin.load() {
+            Ok(loaded) => loaded,
+            Err(problem) => {
+                error!("the changed manifest is not applied, the former one stays in force: {problem}");
+                self.config(|config| config.error = Some(problem.to_string()));
+                return None;
+            }
+        };
+        let cold = cold_changes(&self.started_with, &loaded.group);
+        if !cold.is_empty() {
+            warn!(fields = cold.join(", "), "these changes need a restart; the others are applied");
+        }
+        self.config(|config| {
+            config.hot_hash = loaded.hot_hash;
+            config.error =
+                (!cold.is_empty()).then(|| format!("these changes need a restart: {}", cold.join(", ")));
+            config.warnings = loaded.warnings.into_iter().take(16).collect();
+        });
+        if loaded.group == self.group {
+            return None;
+        }
+        let level = loaded.group.spec.sidecar.log_level;
+        if level != self.group.spec.sidecar.log_level {
+            info!(?level, "log level changed");
+            // The words of the contract are those of the logs.
+            self.log_level.set(level_name(level)).ok();
+        }
+        self.group = loaded.group;
+        match health_settings(&self.with_cold_fields(), self.callback.as_ref()) {
+            Ok(settings) => self.gate.set_settings(settings),
+            Err(problem) => warn!("the health check stays as it is: {problem}"),
+        }
+        let lockstep_core::Config { capabilities, seed, quiet_until, .. } = self.engine;
+        let config = engine_config(&self.with_cold_fields(), capabilities, seed, quiet_until);
+        Some(Command::Reload(Box::new(config)))
+    }
+
+    /// The group in force: hot fields as they are now, cold ones as at the start.
+    fn with_cold_fields(&self) -> ConsumerGroup {
+        let mut group = self.started_with.clone();
+        let (to, from) = (&mut group.spec, &self.group.spec);
+        to.state = from.state;
+        to.retry = from.retry.clone();
+        to.sidecar.log_level = from.sidecar.log_level;
+        to.delivery.timeout = from.delivery.timeout;
+        to.delivery.max_in_flight = from.delivery.max_in_flight;
+        to.delivery.status_codes = from.delivery.status_codes.clone();
+        to.delivery.health_check = from.delivery.health_check.clone();
+        group
+    }
+
+    /// Uses the secrets as they are now.
+    fn apply_delivery(&self) {
+        let group = self.with_cold_fields();
+        let settings = delivery_settings(&group, self.callback.as_ref(), self.source.clone(), &self.secrets);
+        let problem = match settings {
+            Ok(settings) => self.http.set_settings(&settings).err().map(|problem| problem.to_string()),
+            Err(problem) => Some(problem.to_string()),
+        };
+        let mut missing = self.shared.missing.lock().unwrap_or_else(PoisonError::into_inner);
+        match problem {
+            Some(problem) => warn!("the delivery's secrets stay as they are: {problem}"),
+            None if missing.take().is_some() => info!("the secret is there"),
+            None => {}
+        }
+    }
+
+    fn config(&self, change: impl FnOnce(&mut lockstep_contract::ConfigStatus)) {
+        change(&mut self.shared.config.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+/// A level by the name that logs know.
+pub(crate) fn level_name(level: Level) -> &'static str {
+    match level {
+        Level::Error => "error",
+        Level::Warn => "warn",
+        Level::Info => "info",
+        Level::Debug => "debug",
+        Level::Trace => "trace",
+    }
+}

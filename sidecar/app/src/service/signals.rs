@@ -1,0 +1,42 @@
+use tokio::{
+    signal::unix::{Signal, SignalKind, signal},
+    sync::mpsc,
+};
+use tracing::{info, warn};
+
+use crate::runtime::Command;
+
+/// The two signals that ask a process to end.
+#[derive(Debug)]
+pub struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    /// Begins to listen; from then on the signals no longer end the process.
+    pub fn new() -> std::io::Result<Self> {
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    /// The next of them.
+    pub async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}
+
+/// The first signal begins the drain.
+pub(super) async fn drain_at_signal(commands: mpsc::Sender<Command>) {
+    match Signals::new() {
+        Ok(mut signals) => {
+            signals.next().await;
+            info!("asked to end: draining; a second signal ends at once");
+            // A closed channel means that a drain is over.
+            drop(commands.send(Command::Drain).await);
+        }
+        Err(error) => warn!(%error, "signals can't be listened to: SIGTERM will end without a drain"),
+    }
+}
