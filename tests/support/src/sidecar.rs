@@ -13,8 +13,10 @@ use crate::{http, ports::free_port, process::Process, recording::program};
 /// How to start a sidecar. The manifest gets `spec.sidecar.adminPort` by itself.
 #[derive(Debug, Clone)]
 pub struct SidecarOptions {
-    /// The name of its files, its client id and, in histories, itself.
+    /// The name of its files.
     pub name: String,
+    /// Its name in the broker's group.
+    pub client_id: String,
     /// `spec` without its `sidecar`, indented by two blanks.
     pub spec: String,
     /// Where it POSTs to.
@@ -40,14 +42,14 @@ impl Sidecar {
     /// # Panics
     /// When it can't be started.
     pub fn start(folder: &Path, options: &SidecarOptions) -> Self {
-        let SidecarOptions { name, spec, callback, state, credentials } = options;
+        let SidecarOptions { name, client_id, spec, callback, state, credentials } = options;
         let admin_port = free_port();
         let manifest = folder.join(format!("{name}.yaml"));
         let head = "apiVersion: lockstep.dev/v1alpha1\nkind: ConsumerGroup\nmetadata: {name: tests}\nspec:\n";
         let text = format!("{head}{}\n  sidecar: {{adminPort: {admin_port}}}\n", spec.trim_end());
         fs::write(&manifest, text).unwrap();
         let mut command = Command::new(sidecar_program());
-        command.arg("run").arg("-f").arg(&manifest).args(["--callback", callback, "--client-id", name]);
+        command.arg("run").arg("-f").arg(&manifest).args(["--callback", callback, "--client-id", client_id]);
         if let Some(state) = state {
             command.arg("--state-dir").arg(state);
         }

@@ -7,9 +7,11 @@
 )]
 
 pub mod applications;
+pub mod changes;
 pub mod faults;
 pub mod handover;
 pub mod members;
+pub mod messages;
 pub mod plan;
 pub mod secured;
 pub mod world;
@@ -40,6 +42,13 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "crashing_message", servers: Servers::QUICK, run: applications::crashing_message },
     Scenario { name: "bad_deploys", servers: Servers::QUICK, run: applications::bad_deploys },
     Scenario { name: "dead_letters", servers: Servers::QUICK, run: applications::dead_letters },
+    Scenario { name: "strange_messages", servers: Servers::QUICK, run: messages::strange },
+    Scenario { name: "late_topic", servers: Servers::QUICK, run: changes::late_topic },
+    Scenario { name: "missing_group", servers: Servers::QUICK, run: changes::missing_group },
+    Scenario { name: "more_members_than_queues", servers: Servers::QUICK, run: changes::crowd },
+    Scenario { name: "one_client_id_twice", servers: Servers::QUICK, run: changes::twins },
+    Scenario { name: "silent_servers", servers: Servers::QUICK, run: changes::silence },
+    Scenario { name: "reset_positions", servers: Servers::QUICK, run: changes::reset },
     Scenario { name: "old_members", servers: Servers::OLD, run: members::alone },
     Scenario { name: "old_members_per_key", servers: Servers::OLD, run: members::per_key },
     Scenario { name: "old_sigterm", servers: Servers::OLD, run: handover::sigterm },
@@ -47,5 +56,7 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "old_killed_broker", servers: Servers::OLD, run: faults::killed_broker },
     Scenario { name: "old_killed_application", servers: Servers::OLD, run: applications::killed },
     Scenario { name: "signed_requests", servers: Servers::SIGNED, run: secured::signed },
+    Scenario { name: "wrong_keys", servers: Servers::SIGNED, run: secured::wrong_keys },
     Scenario { name: "tls", servers: Servers::TLS, run: secured::tls },
+    Scenario { name: "wrong_authority", servers: Servers::TLS, run: secured::wrong_authority },
 ];

@@ -111,6 +111,10 @@ pub struct World<'a> {
     pub sidecars: BTreeMap<String, Sidecar>,
     /// Replacements of broker addresses by name of the sidecar, for proxies.
     pub overrides: BTreeMap<String, BTreeMap<String, String>>,
+    /// Where sidecars POST to instead of the application.
+    pub callback: Option<String>,
+    /// The client id of all sidecars instead of their names.
+    pub client_id: Option<String>,
     setting: Setting,
     history: History,
     log: RefCell<Log>,
@@ -172,6 +176,8 @@ impl<'a> World<'a> {
             app,
             sidecars: BTreeMap::new(),
             overrides: BTreeMap::new(),
+            callback: None,
+            client_id: None,
             setting,
             history: History::default(),
             log: RefCell::new(log),
@@ -226,7 +232,8 @@ impl<'a> World<'a> {
         let options = SidecarOptions {
             name: name.to_owned(),
             spec: self.spec(name),
-            callback: self.app.url(name),
+            client_id: self.client_id.clone().unwrap_or_else(|| name.to_owned()),
+            callback: self.callback.clone().unwrap_or_else(|| self.app.url(name)),
             state: None,
             credentials: self.credentials(),
         };

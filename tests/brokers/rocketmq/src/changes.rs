@@ -1,0 +1,141 @@
+//! The cluster changes under a running sidecar.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use lockstep_history::{Order, Rules};
+use lockstep_tests_support::{
+    rocketmq::Outgoing,
+    time::{now_micros, wait_until},
+};
+use serde_json::Value;
+
+use crate::{
+    plan::Plan,
+    world::{BROKERS, CRASH_BOUND, Delivery, QUEUES, Setting, Site, World},
+};
+
+const LIMIT: Duration = Duration::from_secs(120);
+
+fn messages(count: usize) -> Vec<Outgoing> {
+    (0..count).map(|index| Outgoing { body: format!("{index}").into(), ..Outgoing::default() }).collect()
+}
+
+/// The reason that a sidecar gives for its source.
+fn reason(world: &World<'_>, name: &str) -> String {
+    world.sidecars[name].status()["source"]["reason"].as_str().unwrap_or_default().to_owned()
+}
+
+/// A topic that is missing at start is named, and consumed once it is created; queues that are added later begin at
+/// their beginning.
+pub fn late_topic(site: &Site, _: &Plan) -> String {
+    let mut world = World::without_topic(site, "late", Setting::default(), Duration::ZERO);
+    site.cluster.create_group(&world.group);
+    world.start("one");
+    wait_until("the missing topic is named", LIMIT, || reason(&world, "one") == "TopicNotFound");
+    site.cluster.create_topic(&world.topic, QUEUES);
+    world.publish(80, 8, |_| "a");
+    world.await_end(LIMIT);
+    site.cluster.create_topic(&world.topic, QUEUES * 2);
+    let added = world.publish_to("broker-a", QUEUES * 2 - 1, &messages(10));
+    assert_eq!(added, (0..10).collect::<Vec<u64>>());
+    world.await_deliveries("one", 0, 90, LIMIT);
+    world.leave("one");
+    format!("{}", world.judge(&Rules::new(Order::PerQueue), []))
+}
+
+/// More members than queues: all are ready, some own nothing, nothing comes twice.
+pub fn crowd(site: &Site, _: &Plan) -> String {
+    let mut world = World::without_topic(site, "crowd", Setting::default(), Duration::from_millis(2));
+    site.cluster.create_group(&world.group);
+    site.cluster.create_topic(&world.topic, 1);
+    let names = ["one", "two", "three"];
+    names.iter().for_each(|name| world.join(name));
+    for broker in BROKERS {
+        world.publish_to(broker, 0, &messages(300));
+    }
+    world.await_log("all is delivered", LIMIT, |log| log.len() >= 600);
+    names.iter().for_each(|name| world.leave(name));
+    let verdict = world.judge(&Rules::new(Order::PerQueue), []);
+    assert_eq!(verdict.counts.duplicates, 0, "{verdict}");
+    format!("{verdict}")
+}
+
+/// Two live processes with one client id: the clash is named, and nothing is lost.
+pub fn twins(site: &Site, _: &Plan) -> String {
+    let mut world = World::new(site, "twins", Setting::default(), Duration::from_millis(2));
+    world.client_id = Some("same".to_owned());
+    world.publish(400, 8, |_| "a");
+    world.fault("two members with one client id", 400, 400);
+    world.start("one");
+    world.start("two");
+    wait_until("the clash is named", LIMIT, || {
+        ["one", "two"].iter().any(|name| reason(&world, name) == "DuplicateClientId")
+    });
+    drop(world.sidecars.remove("two"));
+    world.await_end(LIMIT);
+    let delivered: BTreeSet<_> =
+        world.deliveries().into_iter().map(|one| (one.queue, one.position)).collect();
+    assert_eq!(delivered.len(), 400);
+    "the clash was named, nothing was lost".to_owned()
+}
+
+/// The name server dies: delivery goes on. A broker goes silent: its queues wait and go on.
+pub fn silence(site: &Site, _: &Plan) -> String {
+    let mut world = World::new(site, "silence", Setting::default(), Duration::from_millis(5));
+    world.publish(8_000, 64, |_| "a");
+    world.join("one");
+    world.await_deliveries("one", 0, 100, LIMIT);
+    site.servers.kill("namesrv");
+    world.await_deliveries("one", now_micros(), 1_000, LIMIT);
+    site.servers.restart("namesrv");
+
+    world.fault("freeze of broker-b", CRASH_BOUND, 1);
+    site.servers.freeze("broker-b");
+    let since = now_micros();
+    let lease = site.lock_seconds * 1_000_000 / 2;
+    wait_until("the leases of broker-b are over", LIMIT, || now_micros() > since + lease + 1_000_000);
+    let late = |log: &[Delivery]| {
+        let silent = |one: &&Delivery| one.queue.contains("/broker-b/") && one.start > since + lease;
+        log.iter().filter(silent).count()
+    };
+    assert_eq!(late(&world.deliveries()), 0, "a request was sent after the lease had ended");
+    site.servers.thaw("broker-b");
+    world.await_end(LIMIT);
+    world.leave("one");
+    format!("{}", world.judge(&Rules::new(Order::PerQueue), []))
+}
+
+/// An administrator resets the group's positions with mqadmin: everything comes again, in order.
+pub fn reset(site: &Site, _: &Plan) -> String {
+    let mut world = World::new(site, "reset", Setting::default(), Duration::ZERO);
+    world.publish(400, 8, |_| "a");
+    world.join("one");
+    world.await_end(LIMIT);
+    world.await_deliveries("one", 0, 400, LIMIT);
+    world.fault("reset of the positions", 400, 0);
+    let command = format!("resetOffsetByTime -g {} -t {} -s 0 -f true\n", world.group, world.topic);
+    let said = site.servers.admin(&command);
+    world.await_log("everything came again", LIMIT, |log| log.len() >= 800);
+    world.await_end(LIMIT);
+    world.leave("one");
+    let verdict = world.judge(&Rules::new(Order::PerQueue), []);
+    assert_eq!(verdict.counts.duplicates, 400, "{verdict}\n{said}");
+    format!("{verdict}")
+}
+
+/// A group that is not there is named with its cure, and consumed for once it is created.
+pub fn missing_group(site: &Site, _: &Plan) -> String {
+    let mut world = World::without_topic(site, "missing", Setting::default(), Duration::ZERO);
+    site.cluster.create_topic(&world.topic, 1);
+    world.start("one");
+    wait_until("the missing group is named", LIMIT, || reason(&world, "one") == "GroupNotFound");
+    let status = world.sidecars["one"].status();
+    let remedy = status["source"]["remedy"].as_str().unwrap_or_default().to_owned();
+    assert!(remedy.contains("updateSubGroup") && remedy.contains(&world.group), "{remedy}");
+    site.cluster.create_group(&world.group);
+    world.publish_to("broker-a", 0, &messages(1));
+    world.await_deliveries("one", 0, 1, LIMIT);
+    assert_eq!(world.sidecars["one"].status()["source"]["connected"], Value::Bool(true));
+    world.leave("one");
+    remedy
+}
