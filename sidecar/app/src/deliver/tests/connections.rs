@@ -5,7 +5,12 @@ use std::time::Duration;
 use lockstep_broker::Clock;
 use lockstep_core::{AttemptResult, TransportFailure};
 use lockstep_model::Moment;
-use tokio::join;
+use tokio::{
+    io::AsyncReadExt as _,
+    join,
+    net::{TcpListener, TcpSocket, TcpStream},
+    time::Instant,
+};
 
 use super::{
     super::{AttemptRequest, Deliver, Http},
@@ -46,6 +51,23 @@ async fn a_connection_is_used_again_and_again() {
 }
 
 #[tokio::test]
+async fn attempts_in_a_row_need_one_connection() {
+    let (server, http) = pair().await;
+    tokio::spawn(async move {
+        let mut peer = server.accept().await;
+        for body in ["", "with a body"].into_iter().cycle() {
+            if peer.request().await.is_some() {
+                peer.answer(200, "", body).await;
+            }
+        }
+    });
+    for _ in 0..200 {
+        let attempted = http.attempt(request(message("a"))).await;
+        assert_eq!(attempted.result, answered(200), "a second connection would never be accepted");
+    }
+}
+
+#[tokio::test]
 async fn concurrent_attempts_use_connections_of_their_own() {
     let (server, http) = pair().await;
     let (first, second, ()) =
@@ -77,19 +99,42 @@ async fn an_unknown_name_is_unreachable() {
     assert_eq!(http.attempt(attempt).await.result, failed(TransportFailure::Unreachable));
 }
 
-#[tokio::test]
-async fn a_connection_that_never_comes_is_unreachable() {
-    // A backlog of one that nobody accepts from: further connections get no answer at all.
-    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+/// A listener whose backlog is full: the next connection waits until one is accepted.
+async fn full() -> (TcpListener, TcpStream, Http, Clock) {
+    let socket = TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let listener = socket.listen(0).unwrap();
     let address = listener.local_addr().unwrap();
-    let _first = tokio::net::TcpStream::connect(address).await.unwrap();
+    let first = TcpStream::connect(address).await.unwrap();
     let mut settings = settings(address.port());
     settings.endpoint.host = "127.0.0.1".into();
-    let http = Http::new(&settings, Clock::new()).unwrap();
+    let clock = Clock::new();
+    let http = Http::new(&settings, clock).unwrap();
+    (listener, first, http, clock)
+}
+
+#[tokio::test]
+async fn a_connection_that_never_comes_is_unreachable() {
+    let (_listener, _first, http, _) = full().await;
     let attempt = AttemptRequest { timeout: Duration::from_millis(300), ..request(message("a")) };
     assert_eq!(http.attempt(attempt).await.result, failed(TransportFailure::Unreachable));
+}
+
+#[tokio::test]
+async fn a_connection_that_comes_too_late_is_not_written_on() {
+    let (listener, _first, http, clock) = full().await;
+    let not_after = clock.now() + Duration::from_millis(50);
+    let attempt = AttemptRequest { not_after: Some(not_after), ..request(message("a")) };
+    let (attempted, bytes) = join!(http.attempt(attempt), async {
+        tokio::time::sleep_until(clock.instant(not_after + Duration::from_millis(1))).await;
+        drop(listener.accept().await.unwrap());
+        let (mut late, _) = listener.accept().await.unwrap();
+        let mut bytes = Vec::new();
+        late.read_to_end(&mut bytes).await.unwrap();
+        bytes
+    });
+    assert_eq!(attempted.result, failed(TransportFailure::Cancelled));
+    assert_eq!(bytes, b"", "nothing may be written");
 }
 
 #[tokio::test]
@@ -282,7 +327,6 @@ async fn an_answer_may_come_before_the_request_is_read() {
         let mut left = BIG - peer.read_ahead();
         let mut chunk = vec![0; 65536];
         while left > 0 {
-            use tokio::io::AsyncReadExt as _;
             left = left.saturating_sub(peer.stream.read(&mut chunk).await.unwrap().max(1));
         }
         head
@@ -292,17 +336,24 @@ async fn an_answer_may_come_before_the_request_is_read() {
 }
 
 #[tokio::test]
-async fn an_application_that_never_reads_the_request_holds_its_slot_only_for_the_timeout() {
+async fn an_application_that_never_reads_the_request_holds_slot_and_body_only_for_the_timeout() {
     let (server, http) = pair().await;
-    let attempt = AttemptRequest { timeout: Duration::from_millis(1500), ..request(message(vec![7; BIG])) };
-    let (attempted, mut peer) = join!(http.attempt(attempt), async {
+    let timeout = Duration::from_millis(1200);
+    let attempt = AttemptRequest { timeout, ..request(message(vec![7; BIG])) };
+    let body = attempt.delivery.message.body.clone();
+    let started = Instant::now();
+    let (attempted, peer) = join!(http.attempt(attempt), async {
         let mut peer = server.accept().await;
         peer.head().await.unwrap();
         peer.answer(200, "", "early").await;
         peer
     });
     assert_eq!(attempted.result, answered(200));
-    peer.refused().await;
+    assert!(started.elapsed() >= timeout, "the slot must stay taken while the request is not read");
+    while !body.is_unique() {
+        tokio::task::yield_now().await;
+    }
+    drop(peer);
 }
 
 #[tokio::test]

@@ -104,13 +104,6 @@ impl Peer {
         self.buffer.len()
     }
 
-    /// Writes until the other side lets it know that the connection is no more.
-    pub(super) async fn refused(&mut self) {
-        while self.stream.write_all(b"?").await.is_ok() {
-            tokio::task::yield_now().await;
-        }
-    }
-
     /// Closes with a reset.
     pub(super) fn reset(self) {
         self.stream.set_zero_linger().unwrap();
