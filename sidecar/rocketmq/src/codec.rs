@@ -25,4 +25,5 @@ pub use properties::{parse_properties, write_properties};
 pub use stored::{Bad, BadReason, BatchError, Entry, Host, MIN_STORED, Stored, StoredMessages, sys_flag};
 
 #[cfg(test)]
+#[allow(clippy::cast_possible_truncation, reason = "what tests make is small")]
 pub(crate) mod tests;

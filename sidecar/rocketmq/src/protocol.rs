@@ -71,10 +71,8 @@ pub enum ReplyError {
 
 /// A reply with code 0, or the refusal.
 fn accepted(reply: Command) -> Result<Command, ReplyError> {
-    match ResponseCode::from(reply.code) {
-        ResponseCode::Success => Ok(reply),
-        code => Err(refused(code, reply)),
-    }
+    let code = ResponseCode::from(reply.code);
+    if code == ResponseCode::Success { Ok(reply) } else { Err(refused(code, reply)) }
 }
 
 /// The refusal, with the first line of the peer's words and not more of it than a person reads: servers append advice
@@ -100,11 +98,11 @@ impl Request for Command {
 
     const NAME: &'static str = "call";
 
-    fn command(&self) -> Command {
+    fn command(&self) -> Self {
         self.clone()
     }
 
-    fn reply(&self, reply: Command) -> Result<Command, ReplyError> {
+    fn reply(&self, reply: Self) -> Result<Self, ReplyError> {
         Ok(reply)
     }
 }

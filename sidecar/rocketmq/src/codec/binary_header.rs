@@ -27,14 +27,14 @@ pub(super) fn encode(command: &Command, out: &mut BytesMut) -> Result<(), FrameE
 }
 
 pub(super) fn decode(mut header: Bytes) -> Result<Command, FrameError> {
-    let short = FrameError::Binary;
-    let code = i32::from(header.take_i16().ok_or(short("code"))?);
-    let language = Language(header.take_u8().ok_or(short("language"))?);
-    let version = i32::from(header.take_i16().ok_or(short("version"))?);
-    let opaque = header.take_i32().ok_or(short("opaque"))?;
-    let flag = header.take_i32().ok_or(short("flag"))?;
-    let remark = long_block(&mut header).ok_or(short("remark"))?;
-    let fields = fields(long_block(&mut header).ok_or(short("fields"))?)?;
+    let short = |part| move || FrameError::Binary(part);
+    let code = i32::from(header.take_i16().ok_or_else(short("code"))?);
+    let language = Language(header.take_u8().ok_or_else(short("language"))?);
+    let version = i32::from(header.take_i16().ok_or_else(short("version"))?);
+    let opaque = header.take_i32().ok_or_else(short("opaque"))?;
+    let flag = header.take_i32().ok_or_else(short("flag"))?;
+    let remark = long_block(&mut header).ok_or_else(short("remark"))?;
+    let fields = fields(long_block(&mut header).ok_or_else(short("fields"))?)?;
     let remark = (!remark.is_empty()).then(|| text(&remark));
     Ok(Command { code, language, version, opaque, flag, remark, fields, body: Bytes::new() })
 }

@@ -44,9 +44,9 @@ pub enum Value<'a> {
     /// A string.
     String(Cow<'a, str>),
     /// An array.
-    Array(Vec<Value<'a>>),
+    Array(Vec<Self>),
     /// An object: keys and values in order.
-    Object(Vec<(Value<'a>, Value<'a>)>),
+    Object(Vec<(Self, Self)>),
 }
 
 impl<'a> Value<'a> {

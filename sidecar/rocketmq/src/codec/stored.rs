@@ -256,33 +256,33 @@ fn decode(raw: Bytes) -> Entry {
 }
 
 fn parse(raw: &Bytes, known: &mut Known) -> Result<Box<Stored>, BadReason> {
-    let short = BadReason::Short;
+    let short = |part| move || BadReason::Short(part);
     let mut rest = raw.slice(4..);
-    let magic = rest.take_u32().ok_or(short("magic"))?;
+    let magic = rest.take_u32().ok_or_else(short("magic"))?;
     if !matches!(magic, MAGIC_V1 | MAGIC_V2) {
         return Err(BadReason::Magic(magic));
     }
-    let checksum = rest.take_u32().ok_or(short("checksum"))?;
-    let queue_id = rest.take_i32().ok_or(short("queue id"))?;
-    let flag = rest.take_i32().ok_or(short("flag"))?;
-    let offset = rest.take_i64().ok_or(short("offset"))?;
+    let checksum = rest.take_u32().ok_or_else(short("checksum"))?;
+    let queue_id = rest.take_i32().ok_or_else(short("queue id"))?;
+    let flag = rest.take_i32().ok_or_else(short("flag"))?;
+    let offset = rest.take_i64().ok_or_else(short("offset"))?;
     known.offset = Some(offset);
-    let log_offset = rest.take_i64().ok_or(short("log offset"))?;
+    let log_offset = rest.take_i64().ok_or_else(short("log offset"))?;
     known.log_offset = Some(log_offset);
-    let sys_flag = rest.take_i32().ok_or(short("system flag"))?;
-    let born_ms = rest.take_i64().ok_or(short("born time"))?;
-    let born_host = host(&mut rest, sys_flag & sys_flag::BORN_V6 != 0).ok_or(short("born host"))?;
-    let stored_ms = rest.take_i64().ok_or(short("store time"))?;
+    let sys_flag = rest.take_i32().ok_or_else(short("system flag"))?;
+    let born_ms = rest.take_i64().ok_or_else(short("born time"))?;
+    let born_host = host(&mut rest, sys_flag & sys_flag::BORN_V6 != 0).ok_or_else(short("born host"))?;
+    let stored_ms = rest.take_i64().ok_or_else(short("store time"))?;
     known.stored_ms = Some(stored_ms);
-    let store_host = host(&mut rest, sys_flag & sys_flag::STORE_V6 != 0).ok_or(short("store host"))?;
-    let reconsume_times = rest.take_i32().ok_or(short("reconsume times"))?;
-    let prepared_offset = rest.take_i64().ok_or(short("prepared offset"))?;
-    let body = rest.take_i32().and_then(|length| block(&mut rest, length)).ok_or(short("body"))?;
+    let store_host = host(&mut rest, sys_flag & sys_flag::STORE_V6 != 0).ok_or_else(short("store host"))?;
+    let reconsume_times = rest.take_i32().ok_or_else(short("reconsume times"))?;
+    let prepared_offset = rest.take_i64().ok_or_else(short("prepared offset"))?;
+    let body = rest.take_i32().and_then(|length| block(&mut rest, length)).ok_or_else(short("body"))?;
     let topic_length =
         if magic == MAGIC_V1 { rest.take_u8().map(i32::from) } else { rest.take_i16().map(i32::from) };
-    let topic = topic_length.and_then(|length| block(&mut rest, length)).ok_or(short("topic"))?;
+    let topic = topic_length.and_then(|length| block(&mut rest, length)).ok_or_else(short("topic"))?;
     let properties = rest.take_i16().and_then(|length| block(&mut rest, length.into()));
-    let properties = parse_properties(properties.ok_or(short("properties"))?);
+    let properties = parse_properties(properties.ok_or_else(short("properties"))?);
     if rest.has_remaining() {
         return Err(BadReason::Surplus(rest.len()));
     }

@@ -2,7 +2,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use serde::{Serialize, Serializer, ser::SerializeStruct};
 
-use super::{ReplyError, Request, ResponseCode, accepted, json, refused};
+use super::{ReplyError, Request, ResponseCode, accepted, json};
 use crate::codec::{
     Command, java_hash,
     lenient::{self, Value},
@@ -204,7 +204,7 @@ impl Request for MemberList {
         if code == ResponseCode::SystemError && remark.starts_with("no consumer for this group") {
             return Ok(Vec::new());
         }
-        let reply = if code == ResponseCode::Success { reply } else { return Err(refused(code, reply)) };
+        let reply = accepted(reply)?;
         let value = lenient::parse(&reply.body)?;
         let ids =
             value.get("consumerIdList").and_then(Value::items).ok_or(ReplyError::Part("consumerIdList"))?;

@@ -134,9 +134,8 @@ pub struct ConsumerStatus {
 impl ConsumerStatus {
     /// The answer's body.
     pub fn body(&self) -> Bytes {
-        let entries = self.offsets.iter().map(|(queue, offset)| (queue, offset));
         let mut text = br#"{"consumerTable":{},"messageQueueTable":"#.to_vec();
-        object_keyed(&mut text, entries);
+        object_keyed(&mut text, self.offsets.iter());
         text.push(b'}');
         Bytes::from(text)
     }

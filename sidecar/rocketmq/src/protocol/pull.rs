@@ -88,10 +88,7 @@ impl Request for Pull {
 
     fn reply(&self, reply: Command) -> Result<PullReply, ReplyError> {
         let code = ResponseCode::from(reply.code);
-        let status = match status(code) {
-            Some(status) => status,
-            None => return Err(refused(code, reply)),
-        };
+        let Some(status) = status(code) else { return Err(refused(code, reply)) };
         Ok(PullReply {
             status,
             next: number(&reply, "nextBeginOffset")?,

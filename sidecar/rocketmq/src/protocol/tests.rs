@@ -42,7 +42,7 @@ fn a_route_is_read_with_integer_keys_and_with_strict_ones() {
     assert_eq!(lenient.brokers[0].master(), Some("10.0.0.1:10911"));
     assert_eq!(lenient.brokers[0].addresses[&1], "10.0.0.2:10911");
     let readable: Vec<_> =
-        lenient.queues.iter().map(|q| (&q.broker[..], q.read_queues, q.readable())).collect();
+        lenient.queues.iter().map(|q| (q.broker.as_str(), q.read_queues, q.readable())).collect();
     assert_eq!(readable, [("broker-a", 8, true), ("broker-b", 8, false)]);
     assert!(!lenient.logical);
 }
@@ -303,7 +303,7 @@ fn a_reset_is_read_in_each_form_that_peers_write() {
     for form in forms {
         let command = Command::request(220).field("group", "g").field("topic", "T").body(form);
         let BrokerRequest::ResetOffsets(reset) = asked(command) else { panic!("{form}") };
-        assert_eq!((&reset.group[..], &reset.topic[..]), ("g", "T"));
+        assert_eq!((reset.group.as_str(), reset.topic.as_str()), ("g", "T"));
         assert_eq!(reset.offsets, BTreeMap::from([(queue("T", 0), 12), (queue("T", 1), 0)]), "{form}");
     }
     let half = r#"{"offsetTable":[{"brokerName":"broker-a","queueId":0,"topic":"T"}]}"#;
@@ -319,7 +319,7 @@ fn other_questions_of_brokers() {
         .field("msgId", "id")
         .body("stored");
     let BrokerRequest::ConsumeDirectly(direct) = asked(direct) else { panic!() };
-    assert_eq!((&direct.message_id[..], &direct.message[..]), ("id", &b"stored"[..]));
+    assert_eq!((direct.message_id.as_str(), &direct.message[..]), ("id", &b"stored"[..]));
     let status = Command::request(221).field("group", "g").field("topic", "T");
     assert!(matches!(asked(status), BrokerRequest::QueryStatus { topic, .. } if topic == "T"));
     assert!(BrokerRequest::parse(&Command::request(4711)).is_none());

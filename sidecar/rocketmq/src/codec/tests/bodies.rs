@@ -149,6 +149,9 @@ fn an_unknown_method_is_said_and_keeps_the_place() {
 }
 
 proptest! {
+    // Each case takes some milliseconds: compressors prepare large tables.
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
     #[test]
     fn what_is_compressed_is_read(method in prop::sample::select(&METHODS), plain_body in prop::collection::vec(any::<u8>(), 0..3000)) {
         prop_assert_eq!(plain(method, compress(method, &plain_body)).unwrap(), plain_body);

@@ -24,7 +24,7 @@ fn the_golden_binary_header() {
     let frame = encoded(&command, HeaderEncoding::Binary);
     assert_eq!(frame[..8], hex("000000330100002f"));
     assert_eq!(frame[8..], golden);
-    assert_eq!(decode(&mut frame.clone()).unwrap(), Some(command));
+    assert_eq!(decode(&mut { frame }).unwrap(), Some(command));
 }
 
 #[test]

@@ -44,7 +44,7 @@ fn the_golden_message() {
 fn body_and_properties_are_slices_of_the_pull() {
     let bytes = Build { body: vec![1; 5000], ..Build::default() }.bytes();
     let range = bytes.as_ptr_range();
-    let stored = good(bytes.clone());
+    let stored = good(bytes);
     assert!(range.contains(&stored.body.as_ptr()));
     let property = stored.properties.get_bytes(b"TAGS").unwrap();
     assert!(range.contains(&property.as_ptr()));
