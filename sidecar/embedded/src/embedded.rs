@@ -48,6 +48,8 @@ pub struct Options {
 impl Options {
     /// Queues of a new file.
     pub const DEFAULT_QUEUES: u32 = 4;
+    /// The most queues of a file: their bounds are kept in memory.
+    pub const MOST_QUEUES: u32 = 1_024;
 }
 
 impl Default for Options {

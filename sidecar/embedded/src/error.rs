@@ -39,6 +39,14 @@ pub enum OpenError {
         /// The options' number.
         wanted: u32,
     },
+    /// More queues are asked for than a file can have.
+    #[error("{wanted} queues are asked for and {most} is the most; ask for fewer")]
+    TooManyQueues {
+        /// The options' number.
+        wanted: u32,
+        /// The largest number.
+        most: u32,
+    },
     /// Its folder or the file can't be used.
     #[error("failed to open the broker file {}: {source}; check that its folder exists and may be written", path.display())]
     Io {
@@ -174,7 +182,7 @@ impl OpenError {
         Self::Corrupt { path, reason: error.to_string() }
     }
 
-    fn from_io(path: PathBuf, source: io::Error) -> Self {
+    pub(crate) fn from_io(path: PathBuf, source: io::Error) -> Self {
         if is_full(&source) {
             return Self::Full { path };
         }

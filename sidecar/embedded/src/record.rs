@@ -74,7 +74,8 @@ pub(crate) fn decode(record: &Bytes) -> Result<Message, &'static str> {
         body,
         key,
         subject,
-        born_ms: None,
+        // Producers publish directly: a message is made when it is stored.
+        born_ms: Some(stored_ms),
         stored_ms: Some(stored_ms),
         content_type,
         properties: Properties::from_spans(record.clone(), spans),

@@ -1,4 +1,5 @@
 use std::{
+    fs, io,
     path::Path,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{SystemTime, UNIX_EPOCH},
@@ -7,8 +8,8 @@ use std::{
 use bytes::Bytes;
 use lockstep_model::{Delivery, Identity, KeyHash, Message, Position, QueueId, QueueName, Undecodable};
 use redb::{
-    Database, Durability, ReadableDatabase, ReadableTable, ReadableTableMetadata, Table, TableDefinition,
-    WriteTransaction,
+    Database, DatabaseError, Durability, ReadableDatabase, ReadableTable, ReadableTableMetadata, Table,
+    TableDefinition, WriteTransaction,
 };
 
 use crate::{NewMessage, OpenError, Options, Published, StoreError, record};
@@ -72,10 +73,14 @@ pub(crate) struct Read {
 
 impl Store {
     pub(crate) fn open(path: &Path, options: &Options) -> Result<Self, OpenError> {
-        let database = Database::builder()
-            .set_cache_size(CACHE_BYTES)
-            .create(path)
-            .map_err(|error| OpenError::from_database(path.into(), error))?;
+        let most = Options::MOST_QUEUES;
+        if let Some(wanted) = options.queues.map(std::num::NonZero::get).filter(|wanted| *wanted > most) {
+            return Err(OpenError::TooManyQueues { wanted, most });
+        }
+        if !path.exists() {
+            create(path, options)?;
+        }
+        let database = database(path).map_err(|error| OpenError::from_database(path.into(), error))?;
         Self::with_database(database, path, options)
     }
 
@@ -86,11 +91,12 @@ impl Store {
     ) -> Result<Self, OpenError> {
         let failed = |error| OpenError::from_store(path.into(), error);
         let (layout, found, id) = prepare(&database, options).map_err(failed)?;
+        let corrupt = |reason| OpenError::Corrupt { path: path.into(), reason };
         if layout != LAYOUT {
-            let reason = format!("layout {layout}, expected {LAYOUT}");
-            return Err(OpenError::Corrupt { path: path.into(), reason });
+            return Err(corrupt(format!("layout {layout}, expected {LAYOUT}")));
         }
-        let found = u32::try_from(found).unwrap_or(u32::MAX);
+        let bounded = u32::try_from(found).ok().filter(|found| (1..=Options::MOST_QUEUES).contains(found));
+        let found = bounded.ok_or_else(|| corrupt(format!("{found} queues")))?;
         if let Some(wanted) = options.queues.map(std::num::NonZero::get)
             && wanted != found
         {
@@ -218,6 +224,35 @@ impl Store {
     pub(crate) fn committed(&self, queues: Vec<Queue>) {
         *self.lock() = queues;
     }
+}
+
+fn database(path: &Path) -> Result<Database, DatabaseError> {
+    Database::builder().set_cache_size(CACHE_BYTES).create(path)
+}
+
+/// Makes a new file beside its place and puts it there when it is whole: a process killed meanwhile leaves no file that
+/// can't be opened.
+fn create(path: &Path, options: &Options) -> Result<(), OpenError> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}.new", std::process::id()));
+    let new = path.with_file_name(name);
+    let failed = |source| OpenError::from_io(path.into(), source);
+    if new.exists() {
+        fs::remove_file(&new).map_err(failed)?;
+    }
+    let made = database(&new)
+        .map_err(|error| OpenError::from_database(path.into(), error))
+        .and_then(|made| prepare(&made, options).map_err(|error| OpenError::from_store(path.into(), error)));
+    // A link never replaces what another process put there meanwhile; not every file system has links.
+    let placed = made.and_then(|_| match fs::hard_link(&new, path) {
+        Ok(()) => fs::remove_file(&new).map_err(failed),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => fs::remove_file(&new).map_err(failed),
+        Err(_) => fs::rename(&new, path).map_err(failed),
+    });
+    if placed.is_err() && new.exists() {
+        fs::remove_file(&new).map_err(failed)?;
+    }
+    placed
 }
 
 /// Makes the tables of a new file and answers layout, number of queues and store id.

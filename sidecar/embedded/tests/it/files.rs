@@ -31,6 +31,8 @@ fn the_number_of_queues_is_the_files() {
     assert_eq!(open(&path).queue_names().len(), 2);
     let error = Embedded::open(&path, asked(3)).unwrap_err();
     assert!(matches!(error, OpenError::QueueCount { found: 2, wanted: 3, .. }), "{error}");
+    let error = Embedded::open(folder.path().join("other"), asked(1_000_000_000)).unwrap_err();
+    assert!(matches!(error, OpenError::TooManyQueues { most: 1_024, .. }), "{error}");
 }
 
 #[test]

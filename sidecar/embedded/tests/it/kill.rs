@@ -43,16 +43,16 @@ impl Drop for Victim {
     }
 }
 
+fn spawn(path: &Path) -> Victim {
+    let mut command = Command::new(env::current_exe().unwrap());
+    command.args(["--exact", "kill::victim"]).env(CHILD_FILE, path).stdout(Stdio::null());
+    Victim(command.spawn().unwrap())
+}
+
 async fn start(path: &Path) -> (Victim, String) {
     let address = path.with_extension("address");
     let _ = fs::remove_file(&address);
-    let child = Command::new(env::current_exe().unwrap())
-        .args(["--exact", "kill::victim"])
-        .env(CHILD_FILE, path)
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut victim = Victim(child);
+    let mut victim = spawn(path);
     loop {
         if let Ok(address) = fs::read_to_string(&address) {
             return (victim, address);
@@ -106,6 +106,22 @@ async fn no_acknowledged_publish_is_lost_by_kill_9() {
     }
     // Whatever else is there was sent and its answer cut off: at most one message of each client.
     assert!(stored.len() <= acknowledged.len() + ROUNDS * CLIENTS);
+}
+
+#[tokio::test]
+async fn a_broker_killed_while_it_starts_starts_again() {
+    for round in 0..12 {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("queue.redb");
+        let victim = spawn(&path);
+        // From the first moment that there is any file, a little later each round.
+        while fs::read_dir(&folder).unwrap().next().is_none() {
+            sleep(Duration::from_micros(100)).await;
+        }
+        sleep(Duration::from_micros(500 * round)).await;
+        drop(victim);
+        assert_eq!(open(&path).unfinished(), 0);
+    }
 }
 
 async fn stored(path: &Path) -> BTreeMap<(String, u64), (Value, String)> {
