@@ -71,7 +71,12 @@ impl<P: Clone> Engine<P> {
         if self.sabotaged(Sabotage::I10) && queue.lanes.values().any(Lane::is_blocked) {
             return None;
         }
-        self.open(queue).then(|| queue.ready.first().copied()).flatten()
+        if !self.open(queue) {
+            return None;
+        }
+        let probed = queue.probed.filter(|_| self.breaker.is_open());
+        let after = probed.and_then(|last| queue.ready.range((last.next(), LaneKey::Whole)..).next());
+        after.or_else(|| queue.ready.first()).copied()
     }
 
     /// The queue's next head that closes the prefix below what was started already: all that is attempted of a queue
@@ -131,6 +136,7 @@ impl<P: Clone> Engine<P> {
         }
         queue.running = queue.running.saturating_add(1);
         queue.highest_started = queue.highest_started.max(Some(position));
+        queue.probed = Some(position);
         let output = Output::Attempt {
             attempt,
             queue: id,

@@ -68,11 +68,22 @@ impl<P: Clone> Engine<P> {
                 continue;
             }
             if self.config.max_attempts > 0 && attempts >= self.config.max_attempts {
-                self.exhausted(id, key, Hold::Exhausted);
+                self.exhausted_before(id, key);
             } else {
                 self.make_ready(id, key);
             }
             return;
+        }
+    }
+
+    /// The attempts were spent in an earlier life or ownership.
+    fn exhausted_before(&mut self, id: QueueId, key: LaneKey) {
+        if self.config.when_exhausted == WhenExhausted::Block {
+            // Whoever restarts a container hopes for a new try now.
+            self.hold(id, key, Hold::Exhausted);
+            self.make_ready(id, key);
+        } else {
+            self.exhausted(id, key, Hold::Exhausted);
         }
     }
 

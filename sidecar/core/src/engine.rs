@@ -1,6 +1,9 @@
 //! The engine's top: one input in, then outputs out until there is nothing to do.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    ops::Bound,
+};
 
 use lockstep_model::{Epoch, Identity, Moment, Position, QueueId};
 
@@ -288,9 +291,10 @@ impl<P: Clone> Engine<P> {
         }
         self.update_group();
         // Attempts first: a commit must never delay one.
-        for queue in std::mem::take(&mut self.dirty) {
+        let mut next = self.dirty.first().copied();
+        while let Some(queue) = next {
             self.line_up(queue);
-            self.dirty.insert(queue);
+            next = self.dirty.range((Bound::Excluded(queue), Bound::Unbounded)).next().copied();
         }
         self.dispatch();
         while let Some(queue) = self.dirty.pop_first() {

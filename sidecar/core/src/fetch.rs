@@ -246,7 +246,12 @@ impl<P: Clone> Engine<P> {
             queue.fetch.wanted.remove(&position);
             return;
         }
-        if lane.unread.first() != Some(&position) || queue.buffered >= share {
+        let first = lane.unread.first().copied();
+        if first != Some(position) || queue.buffered >= share {
+            if first.is_some_and(|first| !queue.fetch.wanted.contains(&first)) {
+                // What comes before it in its lane has to wait, so it would be asked for in vain.
+                queue.fetch.wanted.remove(&position);
+            }
             return;
         }
         self.no_longer_unread(id, position, key);

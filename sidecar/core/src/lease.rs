@@ -159,7 +159,9 @@ impl<P: Clone> Engine<P> {
             }
         };
         queue.phase = Phase::Releasing { why, deadline };
-        self.record(|ledger, _| ledger.leaving(id));
+        if why != Leave::Revoked {
+            self.record(|ledger, _| ledger.leaving(id));
+        }
         self.dirty.insert(id);
         self.cancel_fetch(id);
         self.timers.clear(TimerKey::Fetch(id));
@@ -299,6 +301,7 @@ impl<P: Clone> Engine<P> {
         queue.bytes = 0;
         queue.running = 0;
         queue.highest_started = None;
+        queue.probed = None;
         queue.stopped = None;
         queue.cursor = Cursor::new(cursor);
         queue.commit = CommitState { in_flight: queue.commit.in_flight, ..CommitState::new(cursor) };

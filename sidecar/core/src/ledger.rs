@@ -58,7 +58,10 @@ struct Owned {
     epoch: Epoch,
     deadline: Option<Moment>,
     doubtful: bool,
+    /// It is revoked.
     leaving: bool,
+    /// The engine gives it back of its own accord.
+    given_up: bool,
     released: bool,
     stopped: bool,
     next: Position,

@@ -146,6 +146,8 @@ pub(crate) struct Queue<P> {
     /// Attempts of this ownership that run.
     pub(crate) running: u32,
     pub(crate) highest_started: Option<Position>,
+    /// The last head that probed an open breaker, so that probes rotate over lanes.
+    pub(crate) probed: Option<Position>,
     pub(crate) cursor: Cursor,
     pub(crate) commit: CommitState,
     pub(crate) fetch: FetchState,
@@ -177,6 +179,7 @@ impl<P> Queue<P> {
             bytes: 0,
             running: 0,
             highest_started: None,
+            probed: None,
             cursor: Cursor::new(cursor),
             commit: CommitState::new(cursor),
             fetch: FetchState {

@@ -135,7 +135,8 @@ impl Ledger {
         let mut idle = None;
         for (queue, owned) in &self.owned {
             let reserve = owned.deadline.is_some_and(|deadline| self.now + LEASE_RESERVE >= deadline);
-            if owned.doubtful || owned.leaving || owned.released || owned.stopped || reserve {
+            if owned.doubtful || owned.leaving || owned.given_up || owned.released || owned.stopped || reserve
+            {
                 continue;
             }
             if owned.records.len() > LOOK_AT_MOST || self.is_full(owned) {
@@ -164,7 +165,8 @@ impl Ledger {
     /// Each owned queue has at least one delivery, a fetch, or a moment for one.
     fn check_share(&mut self, timed: impl Fn(QueueId) -> bool) {
         let starved = self.owned.iter().find(|(queue, owned)| {
-            let takes = !(owned.doubtful || owned.leaving || owned.released || owned.stopped);
+            let takes =
+                !(owned.doubtful || owned.leaving || owned.given_up || owned.released || owned.stopped);
             let empty = match self.config.capabilities.settlement {
                 Settling::Cumulative => !owned.records.values().any(|record| record.held),
                 Settling::PerDelivery => owned.records.is_empty(),

@@ -54,13 +54,7 @@ impl Ledger {
             Input::PositionMoved { queue, epoch, reset, .. } => self.position_moved(*queue, *epoch, *reset),
             Input::AttemptEnded { attempt, results } => self.attempt_ended(*attempt, results),
             Input::Settled { queue, epoch, position, result } => {
-                let Some(owned) = self.current(*queue, *epoch) else { return };
-                let Some(record) = owned.records.get_mut(position) else { return };
-                let sent = record.sent.take();
-                record.dead |= sent == Some(Settlement::DeadLetter) && result.is_ok();
-                if sent.is_some() && !record.dead && (result.is_ok() || sent == Some(Settlement::Release)) {
-                    owned.records.remove(position);
-                }
+                self.settled(*queue, *epoch, *position, result.is_ok());
             }
             Input::Committed { queue, epoch, position, result } => {
                 if let Some(owned) = self.current(*queue, *epoch)
@@ -103,6 +97,7 @@ impl Ledger {
             deadline,
             doubtful: false,
             leaving: false,
+            given_up: false,
             released: false,
             stopped: false,
             next: cursor,
@@ -116,12 +111,22 @@ impl Ledger {
     /// The engine gives a queue back of its own accord.
     pub(crate) fn leaving(&mut self, queue: QueueId) {
         if let Some(owned) = self.owned.get_mut(&queue) {
-            owned.leaving = true;
+            owned.given_up = true;
         }
     }
 
     fn current(&mut self, queue: QueueId, epoch: Epoch) -> Option<&mut Owned> {
         self.owned.get_mut(&queue).filter(|owned| owned.epoch == epoch)
+    }
+
+    fn settled(&mut self, queue: QueueId, epoch: Epoch, position: Position, ok: bool) {
+        let Some(owned) = self.current(queue, epoch) else { return };
+        let Some(record) = owned.records.get_mut(&position) else { return };
+        let sent = record.sent.take();
+        record.dead |= sent == Some(Settlement::DeadLetter) && ok;
+        if sent.is_some() && !record.dead && (ok || sent == Some(Settlement::Release)) {
+            owned.records.remove(&position);
+        }
     }
 
     /// An ownership is over; nothing of it counts any more.

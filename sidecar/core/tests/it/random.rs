@@ -36,30 +36,41 @@ enum Step {
     Stale(u8),
 }
 
-fn step() -> impl Strategy<Value = Step> {
-    prop_oneof![
-        6 => (0..2_000_u16).prop_map(Step::Pass),
-        2 => (0..3_u8, prop::option::of(600..8_000_u16), prop::option::weighted(0.2, 100..3_000_u16))
-            .prop_map(|(queue, lease, settle_within)| Step::Acquire { queue, lease, settle_within }),
-        2 => (0..3_u8, 600..8_000_u16).prop_map(|(queue, lease)| Step::Renew { queue, lease }),
-        1 => (0..3_u8).prop_map(Step::Doubt),
-        1 => (0..3_u8, prop::option::of(0..3_000_u16)).prop_map(|(queue, within)| Step::Revoke { queue, within }),
-        1 => (0..3_u8).prop_map(Step::Cancel),
-        1 => (0..3_u8).prop_map(Step::Lose),
-        10 => (any::<u8>(), 0..12_u8, 0..4_u8, prop::bool::weighted(0.05))
-            .prop_map(|(pick, count, gap, undecodable)| Step::Fetched { pick, count, gap, undecodable }),
-        1 => any::<u8>().prop_map(Step::FetchFails),
-        1 => (0..3_u8, -10..30_i8, any::<bool>()).prop_map(|(queue, to, reset)| Step::Move { queue, to, reset }),
-        16 => (any::<u8>(), 0..40_u8).prop_map(|(pick, how)| Step::End { pick, how }),
-        10 => (any::<u8>(), 0..10_u8).prop_map(|(pick, how)| Step::Answer { pick, how }),
-        1 => Just(Step::Left),
-        2 => prop::bool::weighted(0.8).prop_map(Step::Health),
-        1 => any::<u8>().prop_map(Step::Reconfigure),
-        1 => any::<bool>().prop_map(Step::Hold),
-        1 => (0..3_u8, 0..10_u8, any::<bool>()).prop_map(|(queue, back, skip)| Step::ByHand { queue, back, skip }),
-        1 => (0..4_000_u16).prop_map(Step::Drain),
-        1 => any::<u8>().prop_map(Step::Stale),
-    ]
+/// A step out of one random number: a tree of strategies would cost more time than the engine does.
+fn step(number: u64) -> Step {
+    let [kind, queue, a, b, c, d, e, f] = number.to_le_bytes();
+    let queue = queue % 3;
+    let long = u16::from_le_bytes([a, b]);
+    let lease = 600 + long % 7_400;
+    let some = |value: u16| (c % 2 == 0).then_some(value);
+    match kind % 66 {
+        0..6 => Step::Pass(long % 2_000),
+        6..8 => {
+            let settle_within = (d % 5 == 0).then_some(100 + u16::from(e) * 12);
+            Step::Acquire { queue, lease: some(lease), settle_within }
+        }
+        8..10 => Step::Renew { queue, lease },
+        10 => Step::Doubt(queue),
+        11 => Step::Revoke { queue, within: some(long % 3_000) },
+        12 => Step::Cancel(queue),
+        13 => Step::Lose(queue),
+        14..24 => Step::Fetched { pick: a, count: b % 12, gap: c % 4, undecodable: d % 20 == 0 },
+        24 => Step::FetchFails(a),
+        25 => Step::Move { queue, to: i8::try_from(a % 40).unwrap_or(0) - 10, reset: c % 2 == 0 },
+        26..42 => Step::End { pick: a, how: b % 40 },
+        42..52 => Step::Answer { pick: a, how: b % 10 },
+        52..55 => Step::Left,
+        55..58 => Step::Health(d % 5 > 0),
+        58..60 => Step::Reconfigure(f),
+        60..62 => Step::Hold(a % 2 == 0),
+        62..64 => Step::ByHand { queue, back: a % 10, skip: b % 2 == 0 },
+        64 => Step::Drain(long % 4_000),
+        _ => Step::Stale(a),
+    }
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    prop::collection::vec(any::<u64>(), 1..120).prop_map(|numbers| numbers.into_iter().map(step).collect())
 }
 
 /// What the shell has to answer some time.
@@ -138,41 +149,12 @@ impl Random {
         let within = |millis: u16| Duration::from_millis(millis.into());
         match step {
             Step::Pass(millis) => self.pass(within(millis)),
-            Step::Acquire { queue, lease, settle_within } => {
-                if !self.joined {
-                    return;
-                }
-                self.epoch += 1;
-                self.input(Input::QueueAcquired {
-                    queue: QueueId(queue.into()),
-                    epoch: Epoch(self.epoch),
-                    deadline: lease.map(|lease| self.now + within(lease)),
-                    cursor: Position(self.epoch % 7),
-                    settle_within: settle_within.map(within),
-                });
-            }
-            Step::Renew { queue, lease } => {
-                let queue = QueueId(queue.into());
-                let deadline = Some(self.now + within(lease));
-                self.input(Input::LeaseRenewed { queue, epoch: self.epoch_of(queue), deadline });
-            }
-            Step::Doubt(queue) => {
-                let queue = QueueId(queue.into());
-                self.input(Input::LeaseDoubtful { queue, epoch: self.epoch_of(queue) });
-            }
-            Step::Revoke { queue, within: time } => {
-                let queue = QueueId(queue.into());
-                let deadline = time.map(|time| self.now + within(time));
-                self.input(Input::QueueRevoking { queue, epoch: self.epoch_of(queue), deadline });
-            }
-            Step::Cancel(queue) => {
-                let queue = QueueId(queue.into());
-                self.input(Input::RevocationCancelled { queue, epoch: self.epoch_of(queue) });
-            }
-            Step::Lose(queue) => {
-                let queue = QueueId(queue.into());
-                self.input(Input::QueueLost { queue, epoch: self.epoch_of(queue) });
-            }
+            Step::Acquire { .. }
+            | Step::Renew { .. }
+            | Step::Doubt(_)
+            | Step::Revoke { .. }
+            | Step::Cancel(_)
+            | Step::Lose(_) => self.play_lease(step),
             Step::Fetched { pick, count, gap, undecodable } => self.fetched(pick, count, gap, undecodable),
             Step::FetchFails(pick) => {
                 if let Some((queue, epoch, fetch, ..)) = take(&mut self.open.fetches, pick) {
@@ -218,23 +200,65 @@ impl Random {
         }
     }
 
+    fn play_lease(&mut self, step: Step) {
+        let within = |millis: u16| Duration::from_millis(millis.into());
+        match step {
+            Step::Acquire { queue, lease, settle_within } => {
+                if !self.joined {
+                    return;
+                }
+                self.epoch += 1;
+                self.input(Input::QueueAcquired {
+                    queue: QueueId(queue.into()),
+                    epoch: Epoch(self.epoch),
+                    deadline: lease.map(|lease| self.now + within(lease)),
+                    cursor: Position(self.epoch % 7),
+                    settle_within: settle_within.map(within),
+                });
+            }
+            Step::Renew { queue, lease } => {
+                let queue = QueueId(queue.into());
+                let deadline = Some(self.now + within(lease));
+                self.input(Input::LeaseRenewed { queue, epoch: self.epoch_of(queue), deadline });
+            }
+            Step::Doubt(queue) => {
+                let queue = QueueId(queue.into());
+                self.input(Input::LeaseDoubtful { queue, epoch: self.epoch_of(queue) });
+            }
+            Step::Revoke { queue, within: time } => {
+                let queue = QueueId(queue.into());
+                let deadline = time.map(|time| self.now + within(time));
+                self.input(Input::QueueRevoking { queue, epoch: self.epoch_of(queue), deadline });
+            }
+            Step::Cancel(queue) => {
+                let queue = QueueId(queue.into());
+                self.input(Input::RevocationCancelled { queue, epoch: self.epoch_of(queue) });
+            }
+            Step::Lose(queue) => {
+                let queue = QueueId(queue.into());
+                self.input(Input::QueueLost { queue, epoch: self.epoch_of(queue) });
+            }
+            other => panic!("{other:?} is no lease step"),
+        }
+    }
+
     fn fetched(&mut self, pick: u8, count: u8, gap: u8, undecodable: bool) {
         let Some((queue, epoch, fetch, from, most)) = take(&mut self.open.fetches, pick) else { return };
         // Sometimes more than was asked for.
-        let count = u64::from(count).min(u64::from(most) + u64::from(gap == 3));
+        let count = usize::from(count).min(most as usize + usize::from(gap == 3));
         let log = self.config.capabilities.settlement == Settlement::Cumulative;
         // A log always has the same gaps.
         let deliveries: Vec<_> = (from.0..)
             .filter(|position| !log || position % 5 != 3)
-            .take(usize::try_from(count).unwrap())
+            .take(count)
             .map(|position| Incoming {
                 position: Position(position),
-                bytes: 10 + usize::try_from(position % 5).unwrap() * 40,
+                bytes: if position % 5 == 0 { 200 } else { 30 },
                 key: (position % 4 > 0).then_some(KeyHash(position % 4)),
                 identity: if log {
                     Identity::Position { offset: position, stored_ms: 0, log_offset: 0 }
                 } else {
-                    Identity::Unique(Bytes::from(vec![u8::try_from(position % 9).unwrap()]))
+                    Identity::Unique(Bytes::from((position % 9).to_string()))
                 },
                 redeliveries: u32::from(!log && position % 9 < 4),
                 undecodable: undecodable && position % 3 == 0,
@@ -322,7 +346,7 @@ proptest! {
         buffer_count in 1..24_u32,
         span in 4..40_u32,
         bits in any::<u8>(),
-        steps in prop::collection::vec(step(), 1..120),
+        steps in steps(),
     ) {
         let mut capabilities = if cumulative { log() } else { one_by_one() };
         if !cumulative {
