@@ -1,6 +1,12 @@
 //! What can happen to a connection.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 
 use lockstep_broker::Clock;
 use lockstep_core::{AttemptResult, TransportFailure};
@@ -53,18 +59,26 @@ async fn a_connection_is_used_again_and_again() {
 #[tokio::test]
 async fn attempts_in_a_row_need_one_connection() {
     let (server, http) = pair().await;
+    let connections = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&connections);
     tokio::spawn(async move {
-        let mut peer = server.accept().await;
-        for body in ["", "with a body"].into_iter().cycle() {
-            if peer.request().await.is_some() {
-                peer.answer(200, "", body).await;
-            }
+        loop {
+            let mut peer = server.accept().await;
+            counted.fetch_add(1, Relaxed);
+            tokio::spawn(async move {
+                for body in ["", "with a body"].into_iter().cycle() {
+                    if peer.request().await.is_none() {
+                        break;
+                    }
+                    peer.answer(200, "", body).await;
+                }
+            });
         }
     });
     for _ in 0..200 {
-        let attempted = http.attempt(request(message("a"))).await;
-        assert_eq!(attempted.result, answered(200), "a second connection would never be accepted");
+        assert_eq!(http.attempt(request(message("a"))).await.result, answered(200));
     }
+    assert_eq!(connections.load(Relaxed), 1);
 }
 
 #[tokio::test]
@@ -215,6 +229,28 @@ async fn a_reset_of_a_reused_connection_is_repeated_once() {
     });
     assert_eq!(attempted.result, answered(204));
     assert_eq!(first, second, "the repeat must be the same request, with the same attempt number");
+}
+
+#[tokio::test]
+async fn a_connection_counts_as_reused_however_its_last_answer_ended() {
+    let (server, http) = pair().await;
+    tokio::spawn(async move {
+        loop {
+            let mut peer = server.accept().await;
+            peer.request().await.unwrap();
+            // The end of the body comes apart from its beginning.
+            for part in ["HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nab\r\n", "0\r\n", "\r\n"]
+            {
+                peer.send(part).await;
+                tokio::task::yield_now().await;
+            }
+            peer.request().await.unwrap();
+            peer.reset();
+        }
+    });
+    for _ in 0..50 {
+        assert_eq!(http.attempt(request(message("a"))).await.result, answered(200));
+    }
 }
 
 #[tokio::test]
