@@ -8,6 +8,8 @@ mod allocate;
 mod check;
 pub mod codec;
 mod config;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod keeper;
 mod leases;
 mod position;
