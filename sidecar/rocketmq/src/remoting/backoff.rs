@@ -24,6 +24,11 @@ impl Backoff {
         Some((left, cause.clone()))
     }
 
+    /// Whether nothing failed since the last success.
+    pub(super) fn is_first(&self) -> bool {
+        self.failures == 0
+    }
+
     /// A connect failed, or its connection was of no use. `jitter` is any number.
     pub(super) fn failed(&mut self, now: Instant, cause: BackoffCause, jitter: u16) {
         let full = FIRST.saturating_mul(1 << self.failures.min(10)).min(LONGEST);

@@ -194,7 +194,8 @@ impl Connection {
             },
         };
         let (code, remark) = refusal;
-        warn!(address = %self.address, request = command.code, %code, remark, "broker's request refused");
+        // Not louder: how many there are is up to the broker.
+        debug!(address = %self.address, request = command.code, %code, remark, "broker's request refused");
         if !command.is_oneway() {
             self.put(&Command::response(code.number(), command.opaque).remark(remark));
         }

@@ -86,7 +86,12 @@ impl Peer {
         match dial(&self.config, &self.address).await {
             Ok(dialed) => self.serve(dialed, first).await,
             Err(cause) => {
-                warn!(address = %self.address, error = %cause, "peer can't be reached");
+                // Said once an outage, however often it is tried.
+                if self.backoff.is_first() {
+                    warn!(address = %self.address, error = %cause, "peer can't be reached");
+                } else {
+                    debug!(address = %self.address, error = %cause, "peer still can't be reached");
+                }
                 self.failed(cause.clone().into());
                 self.fail_queued(first, &cause);
             }

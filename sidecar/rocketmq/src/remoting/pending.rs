@@ -6,7 +6,7 @@ use super::CallError;
 use crate::codec::Command;
 
 /// Open requests on one connection: each queue has one pull open, and a few others go along.
-pub(super) const MAX_PENDING: usize = 1024;
+pub(super) const MAX_PENDING: usize = 4096;
 
 /// The requests of one connection that wait for their replies.
 #[derive(Debug, Default)]

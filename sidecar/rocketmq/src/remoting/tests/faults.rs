@@ -152,13 +152,13 @@ async fn a_peer_that_closes_each_connection_at_once_is_not_hammered() {
 async fn a_peer_that_never_reads_fills_a_bounded_queue() {
     let peer = FakePeer::start().await;
     let (remoting, _events) = plain();
-    let calls = (0..4000).map(|queue| {
+    let calls = (0..8000).map(|queue| {
         let (remoting, address) = (remoting.clone(), peer.address.clone());
         async move { remoting.call(&address, &question(queue), SHORT).await.unwrap_err() }
     });
     let (errors, _conversation) = tokio::join!(join_all(calls), peer.accept());
     let busy = errors.iter().filter(|error| matches!(error, CallError::Busy { .. })).count();
-    assert!(busy >= 1000, "{busy} of 4000");
+    assert!(busy >= 1000, "{busy} of 8000");
     assert!(errors.iter().all(|error| matches!(
         error,
         CallError::Busy { .. } | CallError::Timeout { .. } | CallError::Lost { .. }
