@@ -135,8 +135,14 @@ pub async fn serve<B: Broker>(broker: B, plan: Plan) -> Result<Ended, StartError
     }
     let engine = engine_config(&group, capabilities, seed, quiet_until);
     info!(
-        group = group.metadata.name, client_id = plan.client_id, admin_port = port,
-        callback = %settings.endpoint.path, version = env!("CARGO_PKG_VERSION"), "lockstep-sidecar started"
+        group = group.metadata.name,
+        client_id = plan.client_id,
+        admin_port = port,
+        host = settings.endpoint.host,
+        port = settings.endpoint.port,
+        path = settings.endpoint.path,
+        version = env!("CARGO_PKG_VERSION"),
+        "lockstep-sidecar started"
     );
 
     let mut tasks = JoinSet::new();
@@ -216,11 +222,14 @@ fn shutdown_time() -> Duration {
     Duration::from_secs(seconds.unwrap_or(GRACE_SECONDS))
 }
 
-/// Tells the loop the outcome of each health check.
+/// Tells the loop the outcome of each health check. An application that is not healthy is asked quickly, so that its
+/// queues wait no longer than they must.
 async fn tell_health(gate: Arc<HealthGate>, shared: Arc<Shared>, commands: mpsc::Sender<Command>) {
     let mut health = gate.watch();
+    let mut fast = Some(gate.poll_fast());
     while health.changed().await.is_ok() {
         let health = health.borrow_and_update().clone();
+        fast = (!health.healthy).then(|| fast.take().unwrap_or_else(|| gate.poll_fast()));
         let missing = shared.missing.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let command = Command::Checked {
             passed: health.problem.is_none(),

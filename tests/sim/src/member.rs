@@ -168,6 +168,12 @@ impl Member {
         task.await.expect("the loop must not panic")
     }
 
+    /// Begins a drain and lets it go on by itself.
+    pub async fn begin_drain_and_forget(mut self) {
+        self.begin_drain().await;
+        drop(self.task.take());
+    }
+
     /// Drains and waits for the end.
     pub async fn drain(self) -> Ended {
         self.begin_drain().await;

@@ -105,6 +105,22 @@ impl World {
         self.faults.push(Event::Fault { at, name: name.into(), queue: None, duplicates, overlaps: 1 });
     }
 
+    /// Notes each change of owner as a fault that may cost so many duplicates: for runs in which leases are lost.
+    pub fn excuse_losses(&mut self, duplicates: u64) {
+        for record in self.source.records() {
+            if let (Happening::Acquired { .. }, Some(queue)) = (&record.what, self.names.get(&record.queue)) {
+                let (at, queue) = (record.at.as_nanos() / 1_000, Some(Arc::clone(queue)));
+                self.faults.push(Event::Fault {
+                    at,
+                    name: "change of owner".into(),
+                    queue,
+                    duplicates,
+                    overlaps: 1,
+                });
+            }
+        }
+    }
+
     /// The time in the history's unit.
     pub fn now(&self) -> u64 {
         self.clock.now().as_nanos() / 1_000

@@ -247,6 +247,7 @@ impl LeaseKeeper for MemoryKeeper {
             }
             let clock = self.clock();
             tokio::select! {
+                biased;
                 _ = self.changes.changed() => {}
                 () = sleep(clock, look) => {}
             }

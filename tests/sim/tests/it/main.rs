@@ -2,4 +2,5 @@
 
 mod delivery;
 mod handing_over;
+mod seeds;
 mod shutdown;
