@@ -347,8 +347,17 @@ impl<P: Clone> Engine<P> {
             .filter(|(_, lane)| self.now.since(lane.head.since) >= age)
             .map(|(key, _)| *key)
             .collect();
+        let next = queue
+            .lanes
+            .values()
+            .filter(|lane| lane.head.hold.is_none() && !lane.waiting.is_empty())
+            .map(|lane| lane.head.since + age)
+            .filter(|at| *at > self.now)
+            .min();
         if !queue.pending.is_empty() {
-            self.timers.set(TimerKey::Age(id), self.now + (age / 4).max(AGE_STEP));
+            // Heads that come later are old later, so looking more often would find nothing.
+            let at = next.unwrap_or(self.now + age).max(self.now + AGE_STEP);
+            self.timers.set(TimerKey::Age(id), at);
         }
         for key in old {
             self.hold(id, key, Hold::Age);

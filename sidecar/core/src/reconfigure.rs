@@ -63,6 +63,11 @@ impl<P: Clone> Engine<P> {
         if old.hand_over != self.config.hand_over && self.timers.is_set(TimerKey::HandOver) {
             self.timers.set(TimerKey::HandOver, self.now + self.config.hand_over);
         }
+        if old.blocked_age != self.config.blocked_age {
+            for id in self.queues.keys().copied().collect::<Vec<_>>() {
+                self.age_timer(id);
+            }
+        }
         self.look_at_all();
     }
 }

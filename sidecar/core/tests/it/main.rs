@@ -1,6 +1,9 @@
-//! The engine's tests: readable scripts on virtual time.
+//! The engine's tests: readable scripts on virtual time, switches that break invariants, and random inputs.
 
+mod failures;
+mod flow;
+mod hot;
+mod http;
 mod random;
 mod sabotage;
-mod scripts;
 mod world;

@@ -97,6 +97,8 @@ pub(crate) struct World {
     pub(crate) fetches: Vec<(QueueId, FetchId, u64, u32)>,
     pub(crate) events: Vec<Event>,
     pub(crate) epoch: Epoch,
+    /// Of the last attempt.
+    pub(crate) timeout: Duration,
 }
 
 impl World {
@@ -124,6 +126,7 @@ impl World {
             fetches: Vec::new(),
             events: Vec::new(),
             epoch: Epoch(1),
+            timeout: Duration::ZERO,
         };
         world.input(Input::Tick);
         world
@@ -150,7 +153,8 @@ impl World {
                     break;
                 }
                 Output::Event(event) => self.events.push(event),
-                Output::Attempt { attempt, queue, ref deliveries, number, .. } => {
+                Output::Attempt { attempt, queue, ref deliveries, number, timeout, .. } => {
+                    self.timeout = timeout;
                     assert_eq!(deliveries.len(), 1);
                     self.running.push(Try { id: attempt, queue, position: deliveries[0], number });
                 }

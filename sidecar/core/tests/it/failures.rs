@@ -1,0 +1,572 @@
+//! One script per row of the failure table (see `lib.rs`).
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use lockstep_core::{
+    AttemptNotice, ByHand, Config, DataLossPolicy, Event, Failure, Hold, Incoming, Input, OrderingMode,
+    Output, Settlement, TransportFailure, UndecodablePolicy, WhenExhausted,
+};
+use lockstep_model::{DeadLetterBy, Epoch, Identity, Position};
+
+use crate::world::{Q, R, World, config, message, one_by_one};
+
+fn per_queue() -> Config {
+    config(OrderingMode::PerQueue)
+}
+
+fn identity(offset: u64) -> Identity {
+    Identity::Position { offset, stored_ms: 1, log_offset: 1 }
+}
+
+fn leased(config: Config, secs: u64) -> World {
+    let mut world = World::cold(config);
+    world.healthy(true);
+    world.acquire(Q, 0, Some(Duration::from_secs(secs)));
+    world
+}
+
+fn renew(world: &mut World, secs: u64) {
+    let deadline = Some(world.now + Duration::from_secs(secs));
+    world.input(Input::LeaseRenewed { queue: Q, epoch: world.epoch, deadline });
+}
+
+fn drain(world: &mut World, secs: u64) {
+    world.input(Input::DrainRequested { deadline: world.now + Duration::from_secs(secs) });
+}
+
+fn confirm_release(world: &mut World) {
+    world.input(Input::Released { queue: Q, epoch: world.epoch });
+}
+
+#[test]
+fn restored_attempts_go_on_after_a_crash() {
+    let mut world = World::cold(per_queue());
+    world.input(Input::AttemptsRestored { queue: Q, identity: identity(0), attempts: 2 });
+    world.healthy(true);
+    world.acquire(Q, 0, None);
+    world.fetch(0..2);
+    assert_eq!(world.number(0), 3);
+    world.answer(0, 500);
+    assert!(world.took(&Output::SaveAttempts { queue: Q, identity: identity(0), attempts: 3 }));
+    assert!(world.event(|event| matches!(event, Event::Blocked { hold: Hold::Exhausted, attempts: 3, .. })));
+    world.secs(60);
+    world.answer(0, 200);
+    assert!(world.took(&Output::SaveAttempts { queue: Q, identity: identity(0), attempts: 0 }));
+    assert_eq!(world.number(1), 1);
+}
+
+#[test]
+fn attempts_spent_before_a_crash_are_not_spent_again() {
+    let policy = Config { when_exhausted: WhenExhausted::DeadLetter, ..per_queue() };
+    let mut world = World::cold(policy);
+    world.input(Input::AttemptsRestored { queue: Q, identity: identity(0), attempts: 3 });
+    world.healthy(true);
+    world.acquire(Q, 0, None);
+    world.fetch(0..1);
+    assert_eq!(world.settle_asked(Q), Some((0, Settlement::DeadLetter)));
+}
+
+#[test]
+fn attempts_of_messages_that_others_finished_are_forgotten() {
+    let mut world = World::cold(per_queue());
+    world.input(Input::AttemptsRestored { queue: Q, identity: identity(4), attempts: 2 });
+    world.healthy(true);
+    world.acquire(Q, 5, None);
+    assert!(world.took(&Output::SaveAttempts { queue: Q, identity: identity(4), attempts: 0 }));
+}
+
+#[test]
+fn a_doubtful_lease_starts_nothing_and_keeps_what_it_knows() {
+    let mut world = leased(per_queue(), 30);
+    world.fetch(0..2);
+    world.input(Input::LeaseDoubtful { queue: Q, epoch: world.epoch });
+    world.answer(0, 200);
+    assert!(world.attempted().is_empty());
+    assert_eq!(world.commit_asked(Q), None);
+    renew(&mut world, 30);
+    assert_eq!(world.commit_asked(Q), Some(1));
+    assert_eq!(world.attempted(), [1], "the buffer is kept and 0 is not repeated");
+}
+
+#[test]
+fn a_commit_is_repeated_when_doubt_ends() {
+    let mut world = leased(per_queue(), 30);
+    world.fetch(0..1);
+    world.answer(0, 200);
+    assert_eq!(world.confirm_all(), Some(1));
+    world.input(Input::LeaseDoubtful { queue: Q, epoch: world.epoch });
+    renew(&mut world, 30);
+    assert_eq!(world.commit_asked(Q), Some(1), "the broker may have lost it");
+}
+
+#[test]
+fn a_lost_lease_cancels_and_ignores_what_runs() {
+    let mut world = leased(per_queue(), 30);
+    world.fetch(0..2);
+    let attempt = world.running[0].id;
+    let old = world.epoch;
+    world.input(Input::QueueLost { queue: Q, epoch: old });
+    assert_eq!(world.cancelled(), Some(attempt));
+    assert!(world.event(|event| *event == Event::Abandoned { queue: Q, deliveries: 2 }));
+    world.acquire(Q, 0, Some(Duration::from_secs(30)));
+    world.fetch(0..1);
+    assert_eq!(world.running.len(), 1, "the orphan keeps the lane");
+    world.answer(0, 200);
+    assert!(world.event(|event| matches!(event, Event::AttemptEnded { notice: AttemptNotice::Late, .. })));
+    assert_eq!(world.attempted(), [0], "its success does not count for the new owner");
+    assert_eq!(world.commit_asked(Q), None);
+}
+
+#[test]
+fn nothing_starts_in_the_reserve_and_what_runs_is_cancelled_before_the_end() {
+    let mut world = leased(per_queue(), 10);
+    world.fetch(0..1);
+    world.answer(0, 200);
+    world.fetch(1..3);
+    world.millis(9_600);
+    assert_eq!(world.cancelled(), None);
+    world.millis(300);
+    assert!(world.cancelled().is_some(), "100 ms before the end");
+    world.fail(1, TransportFailure::Cancelled);
+    assert!(world.attempted().is_empty());
+    world.millis(99);
+    assert!(!world.released(Q));
+    world.millis(1);
+    assert!(world.released(Q), "the adapter has to let go although it said nothing");
+    assert!(world.event(|event| *event == Event::Abandoned { queue: Q, deliveries: 2 }));
+    world.events.clear();
+    world.input(Input::QueueLost { queue: Q, epoch: world.epoch });
+    assert!(world.events.is_empty(), "that is no surprise");
+}
+
+#[test]
+fn a_renewal_in_the_reserve_starts_again_uncharged() {
+    let mut world = leased(per_queue(), 10);
+    world.fetch(0..1);
+    world.millis(9_900);
+    world.fail(0, TransportFailure::Cancelled);
+    renew(&mut world, 10);
+    assert_eq!(world.number(0), 1);
+}
+
+#[test]
+fn a_failed_commit_is_repeated_with_backoff_and_keeps_its_position() {
+    for failure in [Failure::NotDone, Failure::Unknown] {
+        let mut world = World::new(per_queue());
+        world.fetch(0..2);
+        world.answer(0, 200);
+        world.millis(5);
+        assert_eq!(world.commit_asked(Q), Some(1));
+        world.commit_answer(Q, 1, Err(failure));
+        world.millis(49);
+        assert_eq!(world.commit_asked(Q), None);
+        world.answer(1, 200);
+        world.millis(51);
+        assert_eq!(world.commit_asked(Q), Some(2), "with whatever is finished by then");
+    }
+}
+
+#[test]
+fn an_unknown_settlement_is_repeated_and_never_an_attempt() {
+    let mut world = World::new(Config { capabilities: one_by_one(), ..per_queue() });
+    world.fetch(0..2);
+    world.answer(0, 200);
+    assert_eq!(world.settle_asked(Q), Some((0, Settlement::Accept)));
+    world.settle_answer(Q, 0, Err(Failure::Unknown));
+    assert_eq!(world.attempted(), [1]);
+    world.millis(100);
+    assert_eq!(world.settle_asked(Q), Some((0, Settlement::Accept)));
+    world.settle_answer(Q, 0, Ok(()));
+    world.settle_answer(Q, 0, Ok(()));
+    assert!(world.event(|event| matches!(event, Event::Stale { .. })), "a second answer is a surprise");
+}
+
+#[test]
+fn a_failed_dead_letter_blocks_its_lane_and_is_repeated() {
+    let mut world = World::new(Config { when_exhausted: WhenExhausted::DeadLetter, ..per_queue() });
+    world.fetch(0..2);
+    world.answer(0, 422);
+    assert!(world.settle_asked(Q).is_some());
+    world.settle_answer(Q, 0, Err(Failure::NotDone));
+    assert!(world.event(|event| matches!(event, Event::Blocked { hold: Hold::DeadLetterFailed, .. })));
+    assert!(world.attempted().is_empty());
+    world.millis(100);
+    assert_eq!(world.settle_asked(Q), Some((0, Settlement::DeadLetter)));
+    world.settle_answer(Q, 0, Ok(()));
+    assert!(world.event(|event| matches!(event, Event::DeadLettered { by_hand: false, .. })));
+    assert_eq!(world.attempted(), [1]);
+}
+
+#[test]
+fn a_dead_letter_that_no_broker_takes_blocks() {
+    let mut capabilities = one_by_one();
+    capabilities.dead_letter = DeadLetterBy::Unsupported;
+    let policy = Config { capabilities, when_exhausted: WhenExhausted::DeadLetter, ..per_queue() };
+    let mut world = World::new(policy);
+    world.fetch(0..1);
+    world.answer(0, 422);
+    assert!(world.event(|event| matches!(event, Event::Blocked { hold: Hold::Rejected, .. })));
+    world.by_hand(0, ByHand::DeadLetter);
+    assert!(world.event(|event| matches!(event, Event::ByHandRefused { .. })));
+}
+
+#[test]
+fn a_slow_application_hands_over_and_comes_back_damped() {
+    let mut world = World::new(per_queue());
+    assert!(world.took(&Output::JoinGroup));
+    world.fetch(0..2);
+    world.healthy(false);
+    world.secs(30);
+    assert!(world.took(&Output::LeaveGroup));
+    assert!(!world.released(Q), "the running attempt may end");
+    world.answer(0, 200);
+    assert_eq!(world.confirm_all(), Some(1));
+    assert!(world.released(Q));
+    confirm_release(&mut world);
+    world.input(Input::Left);
+    for (wait, again) in [(5, true), (10, false)] {
+        world.healthy(true);
+        world.millis(wait * 1_000 - 1);
+        assert!(!world.took(&Output::JoinGroup), "health must be stable");
+        world.millis(1);
+        assert!(world.took(&Output::JoinGroup));
+        if again {
+            world.healthy(false);
+            world.secs(30);
+            assert!(world.took(&Output::LeaveGroup));
+            world.input(Input::Left);
+        }
+    }
+}
+
+#[test]
+fn health_that_flickers_does_not_hand_over() {
+    let mut world = World::new(per_queue());
+    for _ in 0..10 {
+        world.healthy(false);
+        world.secs(20);
+        world.healthy(true);
+    }
+    assert!(!world.took(&Output::LeaveGroup));
+}
+
+#[test]
+fn a_drain_finishes_what_runs_commits_and_leaves() {
+    let mut world = World::new(per_queue());
+    world.acquire(R, 0, None);
+    let r = world.epoch;
+    world.epoch = Epoch(2);
+    world.fetch(0..3);
+    drain(&mut world, 30);
+    assert!(world.fetches.is_empty());
+    assert!(world.released(R), "an idle queue goes at once");
+    assert!(world.took(&Output::LeaveGroup));
+    assert!(!world.released(Q));
+    world.answer(0, 200);
+    assert!(world.attempted().is_empty(), "PerQueue starts nothing more");
+    assert_eq!(world.confirm_all(), Some(1));
+    assert!(world.released(Q));
+    confirm_release(&mut world);
+    world.input(Input::Released { queue: R, epoch: r });
+    assert!(!world.engine.is_finished());
+    world.input(Input::Left);
+    assert!(world.took(&Output::Finished));
+    assert!(world.engine.is_finished());
+    assert_eq!(world.wake, None);
+}
+
+#[test]
+fn a_drain_abandons_waiting_heads_uncharged() {
+    let mut world = World::new(per_queue());
+    world.fetch(0..2);
+    world.answer(0, 500);
+    drain(&mut world, 30);
+    assert!(world.released(Q));
+    assert!(world.event(|event| *event == Event::Abandoned { queue: Q, deliveries: 2 }));
+    assert!(
+        !world.took(&Output::SaveAttempts { queue: Q, identity: identity(0), attempts: 0 }),
+        "one is spent"
+    );
+}
+
+#[test]
+fn a_drain_closes_the_prefix_of_keys() {
+    let mut world = World::new(config(OrderingMode::PerKey));
+    world
+        .deliver(Q, vec![message(0, Some(1)), message(1, Some(1)), message(2, Some(2)), message(3, Some(3))]);
+    world.answer(0, 200);
+    assert_eq!(world.attempted(), [1, 2]);
+    world.answer(2, 200);
+    assert_eq!(world.attempted(), [1, 3]);
+    world.answer(1, 500);
+    drain(&mut world, 30);
+    world.answer(3, 200);
+    assert_eq!(
+        world.confirm_all(),
+        Some(1),
+        "2 and 3 are repeated by the next owner: 1 waits without a verdict"
+    );
+    assert!(world.released(Q));
+}
+
+#[test]
+fn a_drain_ends_by_its_deadline() {
+    let mut world = World::new(per_queue());
+    world.fetch(0..1);
+    drain(&mut world, 5);
+    world.millis(4_999);
+    assert_eq!(world.cancelled(), None);
+    world.millis(1);
+    assert!(world.cancelled().is_some());
+    assert!(world.released(Q));
+    assert!(world.took(&Output::Finished));
+    world.fail(0, TransportFailure::Cancelled);
+}
+
+#[test]
+fn a_drain_without_queues_ends_at_once() {
+    let mut world = World::cold(per_queue());
+    drain(&mut world, 5);
+    assert!(world.took(&Output::Finished));
+    assert!(!world.took(&Output::LeaveGroup), "it never joined");
+}
+
+#[test]
+fn a_revoked_queue_is_released_when_idle_or_kept_when_that_is_cancelled() {
+    let mut world = World::new(per_queue());
+    world.fetch(0..3);
+    world.input(Input::QueueRevoking { queue: Q, epoch: world.epoch, deadline: None });
+    world.input(Input::RevocationCancelled { queue: Q, epoch: world.epoch });
+    world.answer(0, 200);
+    assert_eq!(world.attempted(), [1]);
+    world.input(Input::QueueRevoking { queue: Q, epoch: world.epoch, deadline: None });
+    world.answer(1, 200);
+    assert!(world.attempted().is_empty());
+    assert_eq!(world.commit_asked(Q), Some(1), "at once, for it is on its way out");
+    world.commit_answer(Q, 1, Ok(()));
+    assert_eq!(world.commit_asked(Q), Some(2));
+    assert!(!world.released(Q), "the commit is not confirmed");
+    world.commit_answer(Q, 2, Ok(()));
+    assert!(world.released(Q));
+}
+
+#[test]
+fn a_revocation_ends_by_its_deadline() {
+    let mut world = World::new(per_queue());
+    world.fetch(0..1);
+    let deadline = Some(world.now + Duration::from_secs(3));
+    world.input(Input::QueueRevoking { queue: Q, epoch: world.epoch, deadline });
+    world.secs(3);
+    assert!(world.cancelled().is_some());
+    assert!(world.released(Q));
+}
+
+#[test]
+fn unordered_deliveries_are_given_back_one_by_one() {
+    let mut world = World::new(Config { capabilities: one_by_one(), ..config(OrderingMode::Unordered) });
+    world.fetch(0..3);
+    world.input(Input::QueueRevoking { queue: Q, epoch: world.epoch, deadline: None });
+    assert_eq!(world.settle_asked(Q), Some((1, Settlement::Release)));
+    assert_eq!(world.settle_asked(Q), Some((2, Settlement::Release)));
+    world.settle_answer(Q, 1, Ok(()));
+    world.settle_answer(Q, 2, Err(Failure::Unknown));
+    world.answer(0, 200);
+    assert_eq!(world.settle_asked(Q), Some((0, Settlement::Accept)));
+    assert!(!world.released(Q));
+    world.settle_answer(Q, 0, Ok(()));
+    assert!(world.released(Q));
+}
+
+#[test]
+fn deliveries_go_back_before_the_acknowledgement_timeout_with_their_attempts() {
+    let unique = Identity::Unique(Bytes::from_static(b"m"));
+    let held = || Incoming { identity: unique.clone(), ..message(0, None) };
+    let mut world = World::cold(Config { capabilities: one_by_one(), max_attempts: 1, ..per_queue() });
+    world.healthy(true);
+    world.epoch = Epoch(9);
+    let (queue, epoch, settle_within) = (Q, world.epoch, Some(Duration::from_secs(20)));
+    world.input(Input::QueueAcquired { queue, epoch, deadline: None, cursor: Position(0), settle_within });
+    world.deliver(Q, vec![held()]);
+    world.answer(0, 500);
+    world.millis(9_999);
+    assert!(!world.released(Q));
+    world.millis(1);
+    assert!(world.released(Q));
+    confirm_release(&mut world);
+    assert!(!world.took(&Output::LeaveGroup), "it comes back at once");
+    world.acquire(Q, 0, None);
+    world.deliver(Q, vec![held()]);
+    assert_eq!(world.number(0), 2);
+}
+
+#[test]
+fn a_reset_moves_the_queue_either_way() {
+    for to in [0, 7, 90] {
+        let mut world = World::new(per_queue());
+        world.deliver(Q, (5..8).map(|n| message(n, None)).collect());
+        world.answer(5, 200);
+        world.confirm_all();
+        world.input(Input::PositionMoved { queue: Q, epoch: world.epoch, to: Position(to), reset: true });
+        assert!(world.event(|event| matches!(event, Event::Moved { reset: true, .. })));
+        assert_eq!(world.cancelled(), None, "what runs may end");
+        assert_eq!(world.fetches[0].2, to);
+        world.fetches[0].2 = to;
+        world.deliver(Q, vec![message(to, None)]);
+        assert_eq!(world.attempted(), [6], "and keeps its lane");
+        world.answer(6, 200);
+        assert_eq!(world.attempted(), [to]);
+        world.answer(to, 200);
+        assert_eq!(world.confirm_all(), Some(to + 1));
+    }
+}
+
+#[test]
+fn a_commit_that_a_reset_overtook_is_corrected() {
+    let mut world = World::new(per_queue());
+    world.fetch(0..1);
+    world.answer(0, 200);
+    assert_eq!(world.commit_asked(Q), Some(1));
+    world.input(Input::PositionMoved { queue: Q, epoch: world.epoch, to: Position(0), reset: true });
+    assert_eq!(world.commit_asked(Q), None, "one at a time");
+    world.commit_answer(Q, 1, Ok(()));
+    assert_eq!(world.commit_asked(Q), Some(0));
+}
+
+#[test]
+fn retention_continues_behind_the_gap() {
+    let mut world = World::new(per_queue());
+    world.input(Input::PositionMoved { queue: Q, epoch: world.epoch, to: Position(40), reset: false });
+    assert!(world.event(|event| {
+        *event == Event::Moved { queue: Q, from: Position(0), to: Position(40), reset: false }
+    }));
+    assert_eq!(world.fetches[0].2, 40);
+    assert_eq!(world.confirm_all(), Some(40));
+}
+
+#[test]
+fn retention_stops_when_a_person_wants_it_so() {
+    let mut world = World::new(Config { on_data_loss: DataLossPolicy::Stop, ..per_queue() });
+    world.fetch(0..2);
+    world.input(Input::PositionMoved { queue: Q, epoch: world.epoch, to: Position(40), reset: false });
+    world.answer(0, 200);
+    world.secs(100);
+    assert!(world.attempted().is_empty() && world.fetches.is_empty());
+    assert_eq!(world.commit_asked(Q), None);
+    assert!(world.engine.queues().all(|view| view.stopped));
+}
+
+#[test]
+fn an_undecodable_message_is_dead_lettered_in_its_place() {
+    let mut world = World::new(Config { undecodable: UndecodablePolicy::DeadLetter, ..per_queue() });
+    let broken = Incoming { undecodable: true, ..message(1, None) };
+    world.deliver(Q, vec![message(0, None), broken, message(2, None)]);
+    assert_eq!(world.settle_asked(Q), None, "not before what comes before it");
+    world.answer(0, 200);
+    assert_eq!(world.settle_asked(Q), Some((1, Settlement::DeadLetter)));
+    assert!(world.attempted().is_empty());
+    world.settle_answer(Q, 1, Ok(()));
+    assert_eq!(world.attempted(), [2]);
+}
+
+#[test]
+fn a_person_gets_past_one_message() {
+    let mut world = World::new(per_queue());
+    world.fetch(0..4);
+    world.answer(0, 422);
+    world.by_hand(1, ByHand::Skip);
+    assert!(world.event(|event| matches!(event, Event::ByHandRefused { .. })), "only heads");
+    world.by_hand(0, ByHand::Skip);
+    assert!(world.event(|event| matches!(event, Event::Skipped { by_hand: true, .. })));
+    world.by_hand(1, ByHand::DeadLetter);
+    assert_eq!(world.settle_asked(Q), None, "it is attempted just now");
+    world.answer(1, 500);
+    assert_eq!(world.settle_asked(Q), Some((1, Settlement::DeadLetter)));
+    world.settle_answer(Q, 1, Err(Failure::NotDone));
+    world.by_hand(1, ByHand::Skip);
+    assert_eq!(world.attempted(), [2], "past a dead letter that fails");
+    world.by_hand(2, ByHand::Skip);
+    world.answer(2, 200);
+    assert!(!world.event(|event| matches!(event, Event::Skipped { position: Position(2), .. })));
+}
+
+#[test]
+fn old_heads_are_reported_whatever_the_cause() {
+    let mut world = World::new(Config { hand_over: Duration::from_secs(10_000), ..per_queue() });
+    world.healthy(false);
+    world.fetch(0..1);
+    world.secs(300);
+    assert!(world.event(|event| matches!(event, Event::Blocked { hold: Hold::Age, attempts: 0, .. })));
+    let head = world.engine.queues().next().and_then(|view| view.blocked).expect("it must be reported");
+    assert_eq!((head.position, head.hold, head.age), (Position(0), Hold::Age, Duration::from_secs(300)));
+}
+
+#[test]
+fn a_failed_fetch_is_asked_again_after_a_growing_wait() {
+    let mut world = World::new(per_queue());
+    for n in 0..4 {
+        let (queue, fetch, ..) = world.fetches.pop().expect("a fetch must be open");
+        world.input(Input::FetchFailed { queue, epoch: world.epoch, fetch });
+        world.millis(50 * (1 << n) - 1);
+        assert!(world.fetches.is_empty());
+        world.millis(50 * (1 << n) + 1);
+        assert_eq!(world.fetches.len(), 1);
+    }
+}
+
+#[test]
+fn a_source_that_answers_nothing_at_once_cannot_spin_us() {
+    let mut world = World::new(per_queue());
+    for _ in 0..3 {
+        world.deliver(Q, vec![]);
+        assert_eq!(world.fetches.len(), 1, "a source waits by itself");
+    }
+    world.deliver(Q, vec![]);
+    assert!(world.fetches.is_empty());
+    world.millis(10);
+    assert_eq!(world.fetches.len(), 1);
+    world.secs(20);
+    world.deliver(Q, vec![]);
+    assert_eq!(world.fetches.len(), 1, "a long poll that ended is nothing to be wary of");
+}
+
+#[test]
+fn surprises_from_the_broker_are_counted_and_dropped() {
+    let mut world = World::new(per_queue());
+    let old = Epoch(1);
+    let (queue, fetch, ..) = world.fetches[0];
+    let inputs = [
+        Input::LeaseRenewed { queue, epoch: old, deadline: None },
+        Input::LeaseDoubtful { queue, epoch: old },
+        Input::QueueRevoking { queue, epoch: old, deadline: None },
+        Input::RevocationCancelled { queue, epoch: old },
+        Input::QueueLost { queue, epoch: old },
+        Input::Released { queue, epoch: old },
+        Input::Fetched { queue, epoch: old, fetch, deliveries: vec![message(0, None)], next: Position(1) },
+        Input::FetchFailed { queue, epoch: old, fetch },
+        Input::PositionMoved { queue, epoch: old, to: Position(9), reset: true },
+        Input::Settled { queue, epoch: world.epoch, position: Position(0), result: Ok(()) },
+        Input::Committed { queue, epoch: world.epoch, position: Position(9), result: Ok(()) },
+        Input::QueueAcquired { queue, epoch: old, deadline: None, cursor: Position(9), settle_within: None },
+        Input::Left,
+    ];
+    for input in inputs {
+        world.events.clear();
+        world.input(input.clone());
+        assert!(world.event(|event| matches!(event, Event::Stale { .. })), "{input:?}");
+    }
+    assert_eq!(world.fetches.len(), 1);
+    world.deliver(Q, vec![message(3, None), message(2, None), message(5, None)]);
+    assert!(world.event(|event| matches!(event, Event::Stale { what: "disorder", .. })));
+    world.answer(3, 200);
+    assert_eq!(world.attempted(), [5]);
+}
+
+#[test]
+fn more_than_was_asked_for_is_read_again_later() {
+    let mut world = World::new(Config { buffer_count: 2, ..per_queue() });
+    world.fetch(0..3);
+    assert!(world.event(|event| matches!(event, Event::Stale { what: "surplus", .. })));
+    world.answer(0, 200);
+    assert_eq!(world.fetches[0].2, 2);
+}
