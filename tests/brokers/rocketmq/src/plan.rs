@@ -22,8 +22,8 @@ pub struct Plan {
 impl Plan {
     /// The share of the normal run.
     pub const NORMAL: Self = Self {
-        messages: 12_000,
-        messages_with_faults: 8_000,
+        messages: 8_000,
+        messages_with_faults: 6_000,
         keys: 1_000,
         joins: 2,
         sidecar_kills: 3,
