@@ -41,7 +41,10 @@ impl Reader for RocketReader {
             Ok(queue) => queue,
             // Told already, and the telling may have been dropped with a cancelled call.
             Err(Refusal::Moved { to, reset }) => return Ok(Fetched::Moved { to, reset }),
-            Err(refused) => return Err(not_owned(FETCH, refused)),
+            Err(refused) => {
+                tokio::time::sleep(IDLE_PAUSE).await;
+                return Err(not_owned(FETCH, refused));
+            }
         };
         match self.pull(&queue, request).await {
             Ok(reply) => self.take(&queue, request, reply).await,
