@@ -119,8 +119,13 @@ async fn cursor_and_dead_letters_survive_a_reopening() {
     consumer.commit(1).await;
     consumer.dead_letter(&first[1]).await;
     drop((consumer, broker));
-    // The dead letter was not committed yet: its place is empty all the same.
+    // The dead letter was not committed yet: its place is empty all the same. The finished message is kept.
     let broker = Embedded::open(&path, one_queue()).unwrap();
+    let served = Served::of(broker.clone(), folder).await;
+    let (_, listed) = served.get("/messages").await;
+    let kept: Vec<_> =
+        listed["messages"].as_array().unwrap().iter().map(|message| &message["body"]).collect();
+    assert_eq!(kept, ["0", "2", "3"]);
     let consumer = Consumer::join(broker.broker(Clock::new())).await;
     assert_eq!(consumer.cursor, Position(1));
     let (rest, next) = consumer.fetch(consumer.cursor, 10).await;

@@ -16,6 +16,10 @@ impl Served {
     pub(crate) async fn start(options: Options) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let broker = Embedded::open(folder.path().join("queue.redb"), options).unwrap();
+        Self::of(broker, folder).await
+    }
+
+    pub(crate) async fn of(broker: Embedded, folder: tempfile::TempDir) -> Self {
         let (address, task) = serve(&broker).await;
         Self { broker, address, folder, task }
     }
