@@ -46,7 +46,7 @@ impl Request for CheckClientConfig {
     }
 }
 
-/// Asks a broker about itself.
+/// Asks a broker about itself. A 4.9 broker refuses with `SystemError` in its first moments, before it has statistics.
 #[derive(Debug, Clone, Copy)]
 pub struct RuntimeInfoRequest;
 
@@ -84,7 +84,8 @@ impl Request for RuntimeInfoRequest {
     }
 }
 
-/// Asks a broker for a topic's settings. Refused with `TopicNotExist` when it has no such topic.
+/// Asks a broker for a topic's settings. Refused with `TopicNotExist` when it has no such topic, and with
+/// `RequestCodeNotSupported` by 4.9.
 #[derive(Debug, Clone)]
 pub struct TopicConfigRequest {
     /// The topic.
@@ -129,7 +130,8 @@ impl Request for TopicConfigRequest {
     }
 }
 
-/// Asks a broker for a group's settings. Refused when it has no such group.
+/// Asks a broker for a group's settings. Refused with `SubscriptionGroupNotExist` when it has no such group, and with
+/// `RequestCodeNotSupported` by 4.9.
 #[derive(Debug, Clone)]
 pub struct GroupConfigRequest {
     /// The group.
