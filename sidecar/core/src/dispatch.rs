@@ -11,6 +11,9 @@ use crate::{
     sabotage::Sabotage,
 };
 
+/// Beyond every position.
+const LAST: Position = Position(u64::MAX);
+
 impl<P: Clone> Engine<P> {
     /// Whether nothing that concerns all lanes forbids an attempt.
     pub(crate) fn gates_open(&self) -> bool {
@@ -79,8 +82,11 @@ impl<P: Clone> Engine<P> {
         after.or_else(|| queue.ready.first()).copied()
     }
 
-    /// The queue's next head that closes the prefix below what was started already: all that is attempted of a queue
-    /// that is on its way out.
+    /// The queue's next buffered delivery that closes the prefix below what was started already: all that is attempted
+    /// of a queue that is on its way out.
+    ///
+    /// Whoever waits, is held or is unread is left to the next owner, and then so is what is behind it: starting that
+    /// would only repeat it there.
     pub(crate) fn hole(&self, id: QueueId) -> Option<(Position, LaneKey)> {
         let queue = self.queues.get(&id)?;
         if self.config.mode == OrderingMode::PerQueue
@@ -89,8 +95,27 @@ impl<P: Clone> Engine<P> {
         {
             return None;
         }
-        let first = queue.ready.first().copied()?;
-        (Some(first.0) < queue.highest_started).then_some(first)
+        let end = queue
+            .highest_started
+            .min(queue.fetch.unread.first_key_value().map(|(p, _)| *p).or(Some(LAST)))?;
+        for (position, key) in queue.pending.range(..end) {
+            let lane = queue.lanes.get(key)?;
+            let is_head = lane.waiting.front().is_some_and(|held| held.position == *position);
+            match lane.state {
+                LaneState::Running(_) => {}
+                LaneState::Ready if is_head && !lane.head.started => {
+                    let candidate = (*position, *key);
+                    // An orphan may still keep the lane.
+                    return queue.ready.contains(&candidate).then_some(candidate);
+                }
+                LaneState::Idle
+                | LaneState::Ready
+                | LaneState::Waiting(_)
+                | LaneState::Settling
+                | LaneState::Stuck => return None,
+            }
+        }
+        None
     }
 
     fn open(&self, queue: &Queue<P>) -> bool {

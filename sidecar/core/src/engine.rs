@@ -127,6 +127,11 @@ impl<P: Clone> Engine<P> {
         self.record(|ledger, _| ledger.input(&input));
         self.apply(input);
         self.settle_down();
+        // What the input set for a moment that has come already.
+        while self.timers.next().is_some_and(|at| at <= self.now) {
+            self.run_timers();
+            self.settle_down();
+        }
         self.check();
     }
 

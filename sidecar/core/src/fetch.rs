@@ -85,6 +85,13 @@ impl<P: Clone> Engine<P> {
             (most.max(1) as usize).saturating_sub(queue.pending.len().saturating_add(queue.accepting))
         });
         let count = free.min(FETCH_MOST).min(u32::try_from(span.min(ahead)).unwrap_or(u32::MAX));
+        // Queues that came later shrank the shares: what the others hold too much counts until it is gone, but no queue
+        // goes without its one delivery.
+        let whole: u32 = self.queues.values().map(|queue| queue.buffered).sum();
+        let whole_bytes: usize = self.queues.values().map(|queue| queue.bytes).sum();
+        let left = self.config.buffer_count.saturating_sub(whole).max(u32::from(queue.buffered == 0));
+        let left = if whole_bytes >= self.config.buffer_bytes && !starved { 0 } else { left };
+        let count = count.min(left);
         let count = if self.sabotaged(Sabotage::I5) { share.saturating_mul(2) } else { count };
         (count > 0).then_some((count, bytes.max(1)))
     }

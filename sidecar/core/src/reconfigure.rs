@@ -1,4 +1,23 @@
 //! What a change of the hot settings does to what is under way.
+//!
+//! | field | heads not attempted | running attempts | waiting heads | held heads (blocked, storm, undecodable) |
+//! |---|---|---|---|---|
+//! | `state` | `Paused`: abandoned when the queue is released; `Running`: join when healthy | end by themselves | abandoned at once | abandoned at once |
+//! | `max_in_flight` | start under the new bound | end by themselves | - | - |
+//! | `timeout` | next attempt | keep theirs | next attempt | next attempt |
+//! | `max_attempts` | next outcome | next outcome | next outcome | tried at once, judged anew |
+//! | `backoff` | next wait | next wait | a shorter maximum: tried at once | a shorter maximum: tried at once |
+//! | `retry_after_max` | next answer | next answer | a pause or snooze under way stays | - |
+//! | `when_exhausted` | next outcome | next outcome | next outcome | tried at once, judged anew |
+//! | `status_codes` | next outcome | next outcome | misconfigured ones are tried at once | tried at once, judged anew |
+//! | `storm` | next outcome | next outcome | - | tried at once, judged anew |
+//! | `undecodable` | when it becomes the head | - | - | undecodable ones are decided at once |
+//! | `on_data_loss` | `Continue` ends a stop at once; `Stop` counts from the next loss | - | - | - |
+//! | `hand_over` | - | - | - | an ill application's time counts anew from now |
+//! | `buffer_count`, `buffer_bytes`, `span` | kept; the next fetch keeps to the new bound | - | - | - |
+//! | `blocked_age` | looked at anew at once | same | same | - |
+//!
+//! `mode`, `capabilities`, `seed` and `quiet_until` never change.
 
 use crate::{
     Config, DataLossPolicy, Engine, Hold,

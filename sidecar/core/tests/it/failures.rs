@@ -311,6 +311,45 @@ fn a_drain_closes_the_prefix_of_keys() {
 }
 
 #[test]
+fn a_drain_starts_buffered_holes_only_while_they_close_the_prefix() {
+    let mut world = World::new(Config { max_in_flight: 2, ..config(OrderingMode::PerKey) });
+    world.deliver(Q, (0..6).map(|n| message(n, Some(if n == 3 { 1 } else { n }))).collect());
+    world.answer(0, 200);
+    world.answer(1, 429);
+    assert_eq!(world.attempted(), [2]);
+    world.answer(2, 200);
+    assert_eq!(world.attempted(), [4, 5]);
+    drain(&mut world, 30);
+    world.answer(4, 200);
+    world.secs(1);
+    assert_eq!(world.attempted(), [5], "1 waited and is abandoned, so 3 closes nothing");
+    world.answer(5, 200);
+    assert_eq!(world.confirm_all(), Some(1));
+    assert!(world.released(Q));
+
+    let mut world = World::new(Config { max_in_flight: 2, ..config(OrderingMode::PerKey) });
+    world
+        .deliver(Q, vec![message(0, Some(0)), message(1, Some(1)), message(2, Some(1)), message(3, Some(3))]);
+    world.answer(0, 200);
+    assert_eq!(world.attempted(), [1, 3]);
+    drain(&mut world, 30);
+    world.answer(3, 200);
+    world.answer(1, 200);
+    assert_eq!(world.attempted(), [2]);
+    world.answer(2, 200);
+    assert_eq!(world.confirm_all(), Some(4), "nothing is repeated");
+    assert!(world.released(Q));
+}
+
+#[test]
+fn shares_that_shrank_are_kept_to_before_more_is_asked_for() {
+    let mut world = World::new(Config { buffer_count: 8, ..per_queue() });
+    world.fetch(0..8);
+    world.acquire(R, 0, None);
+    assert_eq!(world.fetches.iter().map(|asked| (asked.0, asked.3)).collect::<Vec<_>>(), [(R, 1)]);
+}
+
+#[test]
 fn a_drain_ends_by_its_deadline() {
     let mut world = World::new(per_queue());
     world.fetch(0..1);
