@@ -1,7 +1,7 @@
 //! What every adapter has to keep of its traits' promises: one suite, run on each of them.
 //!
 //! An adapter's tests implement [`Harness`] and [`Source`] and call [`run_all`], or [`run`] with each of [`names`].
-//! A check that a source's capabilities rule out answers [`Outcome::NotApplicable`] with the reason; nothing is left
+//! A check that a source's capabilities, or what its harness can do, rule out answers [`Outcome::NotApplicable`] with the reason; nothing is left
 //! out silently. Failures that a broker may show are repeated as the traits allow: `NotDone` is tried again, and so is
 //! `Unknown`, since both settling calls are safe to repeat.
 
@@ -53,6 +53,21 @@ pub trait Source: Send + Sync {
     /// do where dropping says no goodbye.
     fn kill(&self, client_id: &str) -> impl Future<Output = ()> + Send;
 
+    /// Stores bytes that the adapter can't decode; `false` where the harness has no way to.
+    fn publish_undecodable(&self, _queue: usize, _raw: Bytes) -> impl Future<Output = bool> + Send {
+        std::future::ready(false)
+    }
+
+    /// Cuts the member's connections and refuses new ones; `false` where the harness has no way to.
+    fn cut(&self, _client_id: &str) -> impl Future<Output = bool> + Send {
+        std::future::ready(false)
+    }
+
+    /// Lets a member that was cut connect again.
+    fn restore(&self, _client_id: &str) -> impl Future<Output = ()> + Send {
+        std::future::ready(())
+    }
+
     /// How long the broker keeps the lease of a dead member, where leases run out.
     fn lease_life(&self) -> Option<Duration>;
 
@@ -93,7 +108,7 @@ pub trait Source: Send + Sync {
 pub enum Outcome {
     /// The promise is kept.
     Passed,
-    /// The source's capabilities rule it out.
+    /// The source's capabilities, or what its harness can do, rule it out.
     NotApplicable(&'static str),
 }
 
@@ -114,7 +129,7 @@ impl Report {
         self.0.iter().all(|(_, result)| result.is_ok())
     }
 
-    /// The names of the checks that the capabilities ruled out.
+    /// The names of the checks that were ruled out.
     pub fn not_applicable(&self) -> Vec<&'static str> {
         let ruled_out = |result: &Checked| matches!(result, Ok(Outcome::NotApplicable(_)));
         self.0.iter().filter(|(_, result)| ruled_out(result)).map(|(name, _)| *name).collect()
@@ -180,6 +195,7 @@ checks! {
     reading::an_empty_queue_holds_up_no_other,
     reading::bodies_keys_and_properties_are_untouched,
     reading::the_end_of_the_queue_is_told,
+    reading::what_can_not_be_decoded_keeps_its_place,
     settling::finished_messages_do_not_come_again,
     settling::unfinished_messages_come_again_after_a_crash,
     settling::unfinished_messages_come_again_after_a_release,
@@ -196,6 +212,7 @@ checks! {
     leases::a_dead_members_queues_are_taken_over,
     leases::a_lease_lives_while_the_other_halves_hang,
     leases::a_queue_keeps_its_number,
+    leases::a_lost_connection_is_a_doubt_and_passes,
 }
 
 /// Runs all checks, one after the other.

@@ -200,6 +200,36 @@ pub(super) async fn a_queue_keeps_its_number<H: Harness>(harness: &H) -> Checked
     Ok(Outcome::Passed)
 }
 
+/// A connection that is lost and comes back ends in the same ownership, or in a newer one; then all goes on.
+pub(super) async fn a_lost_connection_is_a_doubt_and_passes<H: Harness>(harness: &H) -> Checked {
+    let source = harness.source(1).await;
+    let name = source.queue_name(0);
+    publish_numbers(&source, 0, 0..3).await;
+    let member = Member::joined(&source, "a").await;
+    let owned = member.own(&name).await?;
+    member.finish(owned.epoch, &member.read(&owned, owned.cursor, 1).await?).await?;
+    if !source.cut("a").await {
+        return Ok(Outcome::NotApplicable("the harness can't cut connections"));
+    }
+    let in_doubt = |view: &View| !view.doubtful.is_empty() || view.owned.is_empty();
+    member.wait("a doubt", member.patience, in_doubt).await?;
+    source.restore("a").await;
+    let settled = |view: &View| view.doubtful.is_empty() && view.owned.contains_key(&name);
+    member.wait("the doubt to end", member.patience, settled).await?;
+    let now = member.own(&name).await?;
+    let cursor = if now.epoch == owned.epoch { owned.cursor.next() } else { now.cursor };
+    for number in ["1", "2"] {
+        let from = if number == "1" { cursor } else { cursor.next() };
+        let read = member.read(&now, from, 1).await?;
+        ensure!(bodies(&read) == [number], "in the place of {number} came {:?}", bodies(&read));
+        member.finish(now.epoch, &read).await?;
+    }
+    let left = source.unsettled(0).await;
+    ensure!(left == 0, "all 3 messages were finished, and the broker counts {left}");
+    member.sound()?;
+    Ok(Outcome::Passed)
+}
+
 fn indivisible<S: Source, B: Broker>(source: &S, member: &Member<B>) -> Option<Outcome> {
     if member.capabilities.ownership == Ownership::Sole {
         return Some(Outcome::NotApplicable("only one consumer can exist"));

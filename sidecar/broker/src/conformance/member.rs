@@ -1,4 +1,8 @@
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use lockstep_model::{
     Capabilities, Delivery, Epoch, Identity, Moment, Position, QueueId, Settlement as Kind,
@@ -45,6 +49,8 @@ pub(super) struct View {
     /// Every ownership that there was: name, number, epoch, begin, end.
     pub(super) spans: Vec<Span>,
     pub(super) renewals: u64,
+    /// Ownerships that may have ended.
+    pub(super) doubtful: BTreeSet<(QueueId, Epoch)>,
     pub(super) left: bool,
     pub(super) source: Option<SourceState>,
     /// Broken promises about the order of events.
@@ -331,6 +337,7 @@ impl View {
             }
             LeaseEvent::Renewed { queue, epoch, deadline } => {
                 self.renewals += 1;
+                self.doubtful.remove(&(queue, epoch));
                 match self.owned.values_mut().find(|owned| owned.queue == queue && owned.epoch == epoch) {
                     Some(owned) => owned.deadline = deadline,
                     None => self.faults.push(format!("{queue:?} {epoch:?} was renewed and is not owned")),
@@ -345,8 +352,10 @@ impl View {
                 self.left = true;
             }
             LeaseEvent::Source(state) => self.source = Some(state),
-            LeaseEvent::Doubtful { .. }
-            | LeaseEvent::Revoking { .. }
+            LeaseEvent::Doubtful { queue, epoch } => {
+                self.doubtful.insert((queue, epoch));
+            }
+            LeaseEvent::Revoking { .. }
             | LeaseEvent::RevocationCancelled { .. }
             | LeaseEvent::Moved { .. } => {}
         }
@@ -377,6 +386,7 @@ impl View {
     }
 
     fn ended(&mut self, now: Moment, queue: QueueId, epoch: Epoch, released: bool) {
+        self.doubtful.remove(&(queue, epoch));
         self.owned.retain(|_, owned| (owned.queue, owned.epoch) != (queue, epoch));
         match self.spans.iter_mut().find(|span| span.queue == queue && span.epoch == epoch) {
             Some(span) if span.end.is_none() => {

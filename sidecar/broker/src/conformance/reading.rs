@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use lockstep_model::{Message, PropertiesBuilder, Settlement};
+use lockstep_model::{DeadLetterBy, Message, PropertiesBuilder, Settlement as Kind};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{
@@ -9,7 +9,7 @@ use super::{
     member::{Member, bodies, identities, numbers},
     message, publish_numbers,
 };
-use crate::{FetchRequest, Fetched, Reader};
+use crate::{FetchRequest, Fetched, Reader, Settlement};
 
 /// Positions rise and bodies keep the order in which they were published.
 pub(super) async fn deliveries_come_in_order<H: Harness>(harness: &H) -> Checked {
@@ -190,7 +190,7 @@ pub(super) async fn the_end_of_the_queue_is_told<H: Harness>(harness: &H) -> Che
     loop {
         let (deliveries, _, end) = member.fetch(&owned, owned.cursor, 1, 1_000).await?;
         let Some(end) = end else {
-            let log = member.capabilities.settlement == Settlement::Cumulative;
+            let log = member.capabilities.settlement == Kind::Cumulative;
             ensure!(!log, "a log has an end, and the fetch did not tell it");
             return Ok(Outcome::NotApplicable("the source does not tell its end"));
         };
@@ -201,4 +201,35 @@ pub(super) async fn the_end_of_the_queue_is_told<H: Harness>(harness: &H) -> Che
         }
         ensure!(Instant::now() < until, "no message came");
     }
+}
+
+/// What can't be decoded is handed over in its place as its raw bytes, and dead-lettered as these.
+pub(super) async fn what_can_not_be_decoded_keeps_its_place<H: Harness>(harness: &H) -> Checked {
+    let source = harness.source(1).await;
+    let raw = Bytes::from_static(b"\xff\x00 not a message");
+    source.publish(0, message("before")).await;
+    if !source.publish_undecodable(0, raw.clone()).await {
+        return Ok(Outcome::NotApplicable("the harness can't store what can't be decoded"));
+    }
+    source.publish(0, message("after")).await;
+    let member = Member::joined(&source, "a").await;
+    let owned = member.own(&source.queue_name(0)).await?;
+    let read = member.consume(&owned, 1).await?;
+    ensure!(bodies(&read) == ["before"], "first came {read:?}");
+    let from = read.last().map_or(owned.cursor, |last| last.position.next());
+    let read = member.read(&owned, from, 1).await?;
+    let Some((delivery, undecodable)) =
+        read.first().and_then(|delivery| Some((delivery, delivery.undecodable.as_ref()?)))
+    else {
+        return Err(super::Failure(format!("in its place came {read:?}")));
+    };
+    ensure!(undecodable.raw == raw, "its bytes came as {:?}", undecodable.raw);
+    if member.capabilities.dead_letter == DeadLetterBy::Broker {
+        member.settle(owned.epoch, delivery, Settlement::DeadLetter).await?;
+        let dead = source.dead_letters().await;
+        ensure!(!dead.is_empty() && dead.iter().all(|found| *found == raw), "the dead letters are {dead:?}");
+    }
+    let next = member.read(&owned, delivery.position.next(), 1).await?;
+    ensure!(bodies(&next) == ["after"], "behind it came {next:?}");
+    Ok(Outcome::Passed)
 }

@@ -34,8 +34,10 @@ struct Lease {
     told: Option<Moment>,
     /// As last told by the inner broker.
     deadline: Option<Moment>,
-    /// Set while it is doubted: when that ends.
+    /// Set while it is doubted by us: when that ends.
     doubted_until: Option<Moment>,
+    /// Whether the inner broker doubts it: then only the inner broker ends it.
+    doubted: bool,
 }
 
 impl<K: LeaseKeeper> UnreliableKeeper<K> {
@@ -60,11 +62,13 @@ impl<K: LeaseKeeper> UnreliableKeeper<K> {
     fn pass(&mut self, event: LeaseEvent) -> Option<LeaseEvent> {
         match event {
             LeaseEvent::Acquired { queue, epoch, deadline, .. } => {
-                self.owned.insert(queue, Lease { epoch, told: deadline, deadline, doubted_until: None });
+                let lease = Lease { epoch, told: deadline, deadline, doubted_until: None, doubted: false };
+                self.owned.insert(queue, lease);
             }
             LeaseEvent::Renewed { queue, epoch, deadline } => {
                 if let Some(lease) = self.owned.get_mut(&queue).filter(|lease| lease.epoch == epoch) {
                     lease.deadline = deadline;
+                    lease.doubted = false;
                     if lease.doubted_until.is_some() {
                         return None;
                     }
@@ -78,8 +82,15 @@ impl<K: LeaseKeeper> UnreliableKeeper<K> {
                     return Some(LeaseEvent::Lost { queue, epoch });
                 }
             }
-            LeaseEvent::Doubtful { .. }
-            | LeaseEvent::Revoking { .. }
+            LeaseEvent::Doubtful { queue, epoch } => {
+                if let Some(lease) = self.owned.get_mut(&queue).filter(|lease| lease.epoch == epoch) {
+                    lease.doubted = true;
+                    if lease.doubted_until.take().is_some() {
+                        return None;
+                    }
+                }
+            }
+            LeaseEvent::Revoking { .. }
             | LeaseEvent::RevocationCancelled { .. }
             | LeaseEvent::Moved { .. }
             | LeaseEvent::Source(_)
@@ -130,7 +141,7 @@ impl<K: LeaseKeeper> UnreliableKeeper<K> {
         let Some((queue, lease)) = self.pick() else { return };
         let bound = lease.told.map(|told| told.before(DOUBT_RESERVE));
         let until = bound.map_or(now + time, |bound| bound.min(now + time));
-        if lease.doubted_until.is_some() || until <= now {
+        if lease.doubted || lease.doubted_until.is_some() || until <= now {
             return;
         }
         lease.doubted_until = Some(until);

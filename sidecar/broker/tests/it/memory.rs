@@ -63,10 +63,24 @@ impl Source for MemoryCase {
     }
 
     async fn dead_letters(&self) -> Vec<Bytes> {
-        self.source.dead_letters().into_iter().map(|dead| dead.message.body).collect()
+        self.source.dead_letters().into_iter().map(|dead| dead.raw.unwrap_or(dead.message.body)).collect()
     }
 
     async fn kill(&self, _client_id: &str) {}
+
+    async fn publish_undecodable(&self, queue: usize, raw: Bytes) -> bool {
+        self.source.publish_undecodable(id(queue), raw);
+        true
+    }
+
+    async fn cut(&self, client_id: &str) -> bool {
+        self.source.cut(client_id);
+        true
+    }
+
+    async fn restore(&self, client_id: &str) {
+        self.source.restore(client_id);
+    }
 
     fn lease_life(&self) -> Option<Duration> {
         (self.options.settlement == Settlement::Cumulative).then_some(self.options.lock_lifetime)

@@ -64,6 +64,18 @@ impl Source for FlakyCase {
         self.inner.kill(client_id).await;
     }
 
+    async fn publish_undecodable(&self, queue: usize, raw: Bytes) -> bool {
+        self.inner.publish_undecodable(queue, raw).await
+    }
+
+    async fn cut(&self, client_id: &str) -> bool {
+        self.inner.cut(client_id).await
+    }
+
+    async fn restore(&self, client_id: &str) {
+        self.inner.restore(client_id).await;
+    }
+
     fn lease_life(&self) -> Option<Duration> {
         self.inner.lease_life()
     }
