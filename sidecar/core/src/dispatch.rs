@@ -123,7 +123,9 @@ impl<P: Clone> Engine<P> {
             && !queue.doubtful
             && queue.stopped.is_none()
             && self.before_reserve(queue.deadline)
-            && (self.config.mode != OrderingMode::PerQueue || queue.unconfirmed() < UNCONFIRMED_MOST)
+            && (self.config.mode != OrderingMode::PerQueue
+                || self.config.capabilities.settlement != Settling::Cumulative
+                || queue.unconfirmed() < UNCONFIRMED_MOST)
     }
 
     /// Whether the reserve before a lease's end has not begun.

@@ -126,7 +126,8 @@ impl<P: Clone> Engine<P> {
             self.block(id, key, hold);
             return;
         }
-        match self.storm.admit(self.config.storm) {
+        let Some(identity) = self.head_identity(id, key) else { return };
+        match self.storm.admit(self.config.storm, id, identity) {
             Admission::Admitted => {
                 self.emit(Output::SaveStorm { in_row: self.storm.in_row() });
                 self.exit(id, key, exit, false);

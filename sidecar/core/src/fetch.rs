@@ -161,6 +161,8 @@ impl<P: Clone> Engine<P> {
         }
         let mut at = asked.from;
         let mut end = None;
+        // As much as was asked for is taken, also when the share shrank meanwhile.
+        let mut room = asked.count;
         for incoming in deliveries {
             let position = incoming.position;
             if position < at {
@@ -168,15 +170,16 @@ impl<P: Clone> Engine<P> {
                 continue;
             }
             self.pass_by(id, at, position, seen);
-            if position < seen {
-                self.read_again(id, incoming);
-            } else if self.config.capabilities.reread && !self.fits(id) {
+            let taken = if position < seen {
+                self.read_again(id, incoming, room)
+            } else if self.config.capabilities.reread && (room == 0 || self.is_spread(id)) {
                 // A log gives it again.
                 end = Some(position);
                 break;
             } else {
-                self.take(id, incoming);
-            }
+                self.take(id, incoming)
+            };
+            room = room.saturating_sub(u32::from(taken));
             at = position.next();
         }
         let end = end.unwrap_or_else(|| {
@@ -233,43 +236,41 @@ impl<P: Clone> Engine<P> {
         }
     }
 
-    fn fits(&self, id: QueueId) -> bool {
-        let (share, _) = self.share();
-        self.queues.get(&id).is_some_and(|queue| {
-            queue.buffered < share && queue.outstanding() < self.config.span.max(1) as usize
-        })
+    fn is_spread(&self, id: QueueId) -> bool {
+        self.queues.get(&id).is_some_and(|queue| queue.outstanding() >= self.config.span.max(1) as usize)
     }
 
-    /// A position that was seen before: of use only when it was dropped unread and its lane has room.
-    fn read_again(&mut self, id: QueueId, incoming: Incoming<P>) {
-        let (share, _) = self.share();
+    /// A position that was seen before: of use only when it was dropped unread and its lane has room. Answers whether it
+    /// was taken.
+    fn read_again(&mut self, id: QueueId, incoming: Incoming<P>, room: u32) -> bool {
         let now = self.now;
         let position = incoming.position;
-        let Some(queue) = self.queues.get_mut(&id) else { return };
-        let Some(key) = queue.fetch.unread.get(&position).copied() else { return };
-        let Some(lane) = queue.lanes.get_mut(&key) else { return };
+        let Some(queue) = self.queues.get_mut(&id) else { return false };
+        let Some(key) = queue.fetch.unread.get(&position).copied() else { return false };
+        let Some(lane) = queue.lanes.get_mut(&key) else { return false };
         if lane.is_blocked() && !lane.waiting.is_empty() {
             // It is wanted again when the lane moves.
             queue.fetch.wanted.remove(&position);
-            return;
+            return false;
         }
         let first = lane.unread.first().copied();
-        if first != Some(position) || queue.buffered >= share {
+        if first != Some(position) || room == 0 {
             if first.is_some_and(|first| !queue.fetch.wanted.contains(&first)) {
                 // What comes before it in its lane has to wait, so it would be asked for in vain.
                 queue.fetch.wanted.remove(&position);
             }
-            return;
+            return false;
         }
         self.no_longer_unread(id, position, key);
         self.push(id, key, Held::new(incoming, now));
+        true
     }
 
-    /// A new delivery.
-    fn take(&mut self, id: QueueId, incoming: Incoming<P>) {
+    /// A new delivery. Answers whether it was put into its lane.
+    fn take(&mut self, id: QueueId, incoming: Incoming<P>) -> bool {
         let now = self.now;
         let key = LaneKey::of(self.config.mode, incoming.key, incoming.position);
-        let Some(queue) = self.queues.get_mut(&id) else { return };
+        let Some(queue) = self.queues.get_mut(&id) else { return false };
         let lane = queue.lanes.entry(key).or_insert_with(Lane::new);
         if let Some(first) = lane.unread.first().copied() {
             // Order: what was dropped before it comes first.
@@ -278,9 +279,10 @@ impl<P: Clone> Engine<P> {
             if queue.fetch.wanted.contains(&first) {
                 queue.fetch.wanted.insert(incoming.position);
             }
-            return;
+            return false;
         }
         self.push(id, key, Held::new(incoming, now));
+        true
     }
 
     fn push(&mut self, id: QueueId, key: LaneKey, held: Held<P>) {

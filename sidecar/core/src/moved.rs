@@ -19,6 +19,7 @@ impl<P: Clone> Engine<P> {
             if let Some(queue) = self.queues.get_mut(&id) {
                 queue.stopped = Some(to);
             }
+            self.dirty.insert(id);
             return;
         }
         self.move_to(id, to);

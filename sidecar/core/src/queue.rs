@@ -196,13 +196,13 @@ impl<P> Queue<P> {
         }
     }
 
-    /// Deliveries that were fetched and that neither the cursor nor a settlement has left behind.
+    /// Deliveries that were fetched and that the broker does not know to be finished: what a crash would repeat.
     pub(crate) fn outstanding(&self) -> usize {
         self.pending
             .len()
             .saturating_add(self.fetch.unread.len())
             .saturating_add(self.cursor.ahead())
-            .saturating_add(self.accepting)
+            .saturating_add(usize::try_from(self.unconfirmed()).unwrap_or(usize::MAX))
     }
 
     /// Deliveries that the broker does not know to be finished although they are.

@@ -1,9 +1,15 @@
 //! The dead-letter storm guard: a bad deploy must not flush a queue.
 
+use std::collections::BTreeSet;
+
+use lockstep_model::{Identity, QueueId};
+
 /// Counts messages that reached `DeadLetter` or `Skip` in a row.
 #[derive(Debug, Default)]
 pub(crate) struct Storm {
     in_row: u32,
+    /// Which, at most the threshold: one whose dead letter failed and that comes again is not another one.
+    counted: BTreeSet<(QueueId, Identity)>,
     open: bool,
 }
 
@@ -33,18 +39,26 @@ impl Storm {
         self.in_row = self.in_row.max(in_row);
     }
 
-    /// One more distinct message wants to leave. The `threshold`-th is held; 0 switches the guard off.
-    pub(crate) fn admit(&mut self, threshold: u32) -> Admission {
+    /// A message wants to leave. The `threshold`-th distinct one is held; 0 switches the guard off.
+    pub(crate) fn admit(&mut self, threshold: u32, queue: QueueId, identity: Identity) -> Admission {
+        let message = (queue, identity);
+        if self.counted.contains(&message) {
+            return Admission::Admitted;
+        }
         if threshold > 0 && self.in_row.saturating_add(1) >= threshold {
             let opened = !std::mem::replace(&mut self.open, true);
             return Admission::Refused { opened };
         }
         self.in_row = self.in_row.saturating_add(1);
+        if threshold > 0 && message.1 != Identity::None {
+            self.counted.insert(message);
+        }
         Admission::Admitted
     }
 
     /// A message was done. Returns whether a count was forgotten and whether it was open.
     pub(crate) fn done(&mut self) -> (bool, bool) {
+        self.counted.clear();
         (std::mem::take(&mut self.in_row) > 0, std::mem::take(&mut self.open))
     }
 }

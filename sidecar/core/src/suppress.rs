@@ -56,7 +56,7 @@ impl<P: Clone> Engine<P> {
         self.head_identity(id, key).is_some_and(|identity| self.known.contains(id, &identity))
     }
 
-    fn head_identity(&self, id: QueueId, key: LaneKey) -> Option<Identity> {
+    pub(crate) fn head_identity(&self, id: QueueId, key: LaneKey) -> Option<Identity> {
         Some(self.queues.get(&id)?.lanes.get(&key)?.waiting.front()?.identity.clone())
     }
 }

@@ -56,8 +56,8 @@ impl Ledger {
             (count + usize::from(!record.started), bytes + record.bytes)
         });
         let full = buffered + count as usize > share || (bytes >= share_bytes && bytes > 0);
-        let behind = owned.records.values().skip_while(|record| record.ended);
-        let spread = behind.filter(|record| record.held || record.ended).count() >= span && !again;
+        let fetched = owned.records.values().filter(|record| record.held || record.ended);
+        let spread = fetched.count() >= span && !again;
         if full || spread {
             self.broken(Invariant::I5, format!("{queue:?} asks for {count} beyond {buffered} of {share}"));
         }
@@ -168,7 +168,10 @@ impl Ledger {
             let takes =
                 !(owned.doubtful || owned.leaving || owned.given_up || owned.released || owned.stopped);
             let empty = match self.config.capabilities.settlement {
-                Settling::Cumulative => !owned.records.values().any(|record| record.held),
+                Settling::Cumulative => {
+                    let spread = owned.records.len() >= self.config.span.max(1) as usize;
+                    !spread && !owned.records.values().any(|record| record.held)
+                }
                 Settling::PerDelivery => owned.records.is_empty(),
             };
             takes && empty && owned.asked.is_none() && !timed(**queue)
