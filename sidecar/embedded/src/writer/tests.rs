@@ -5,10 +5,12 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use lockstep_broker::{Broker, Clock, LeaseEvent, LeaseKeeper};
 use redb::{Database, StorageBackend, backends::InMemoryBackend};
+use tokio::time::timeout;
 
 use crate::{Embedded, NewMessage, Options, StoreError, store::Store};
 
@@ -69,7 +71,8 @@ async fn a_full_device_refuses_every_write_and_says_so() {
     assert_eq!(broker.publish(message).await, Err(StoreError::Full));
     assert_eq!(broker.unfinished(), stored);
     loop {
-        if let LeaseEvent::Source(state) = keeper.next().await
+        let event = timeout(Duration::from_secs(10), keeper.next()).await.unwrap();
+        if let LeaseEvent::Source(state) = event
             && let Some(problem) = state.problem
         {
             assert_eq!((problem.reason, state.connected), ("StorageFull", false));
