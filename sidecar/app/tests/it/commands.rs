@@ -1,0 +1,98 @@
+//! Commands that do not run a sidecar, and those that speak to one.
+
+use std::{fs, process::Output};
+
+use crate::rig::{App, Rig, free_port, manifest, run, until};
+
+fn text(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+fn check(manifest: &str) -> Output {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("group.yaml");
+    fs::write(&file, manifest).unwrap();
+    run(&["check", "-f", file.to_str().unwrap()])
+}
+
+#[test]
+fn a_valid_manifest_is_told_valid() {
+    let output = check(&manifest(""));
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    assert!(text(&output).contains("valid"));
+}
+
+#[test]
+fn five_mistakes_are_told_at_once_and_exit_64() {
+    let output = check(&manifest(
+        "  delivery: {port: 0, timeoutSeconds: 0, format: Xml}\n  retry: {maxAttempts: many}\n  unknown: 1",
+    ));
+    assert_eq!(output.status.code(), Some(64));
+    for field in
+        ["delivery.port", "delivery.timeoutSeconds", "delivery.format", "retry.maxAttempts", "unknown"]
+    {
+        assert!(text(&output).contains(field), "{field} is not in {}", text(&output));
+    }
+}
+
+#[test]
+fn a_source_that_this_version_lacks_is_refused_by_name() {
+    let text_of = |source: &str| {
+        let output = check(&format!(
+            "apiVersion: lockstep.dev/v1alpha1\nkind: ConsumerGroup\nmetadata: {{name: o}}\nspec:\n  source:\n    {source}\n"
+        ));
+        assert_eq!(output.status.code(), Some(64), "{}", text(&output));
+        text(&output)
+    };
+    assert!(text_of("rabbitmq: {urls: ['amqp://r:5672'], queues: [a]}").contains("no rabbitmq source"));
+    assert!(text_of("activemq: {urls: ['tcp://a:61616'], queues: [a]}").contains("no activemq source"));
+}
+
+#[test]
+fn wrong_arguments_exit_64_and_help_exits_0() {
+    assert_eq!(run(&["fly"]).status.code(), Some(64));
+    assert_eq!(run(&["run", "-f", "/does/not/exist"]).status.code(), Some(64));
+    assert_eq!(run(&["--help"]).status.code(), Some(0));
+    assert_eq!(run(&["--version"]).status.code(), Some(0));
+}
+
+#[test]
+fn commands_without_a_sidecar_say_where_they_looked() {
+    let port = free_port().to_string();
+    let output = run(&["pre-stop", "--admin-port", &port]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output).contains(&port), "{}", text(&output));
+}
+
+#[tokio::test]
+async fn a_blocked_message_is_passed_by_hand() {
+    let (app, callback) = App::start().await;
+    let rig = Rig::start(&callback, "  retry: {backoff: {initialMilliseconds: 50, maxSeconds: 1}}").await;
+    for body in ["rejected", "one", "rejected", "two"] {
+        rig.publish(body).await;
+    }
+    let port = rig.admin_port.to_string();
+    for (command, next) in [("skip", "one"), ("dead-letter", "two")] {
+        let status = rig.until("it is blocked", |status| status["totals"]["blocked"] == 1).await;
+        let queue =
+            status["queues"].as_array().unwrap().iter().find(|queue| queue["blockedLanes"] == 1).unwrap();
+        let (name, id) =
+            (queue["name"].as_str().unwrap(), queue["blocked"][0]["messageId"].as_str().unwrap());
+        let wrong = run(&[command, "--admin-port", &port, "--queue", name, "--message-id", "other"]);
+        assert_eq!(wrong.status.code(), Some(1), "{}", text(&wrong));
+        let output = run(&[command, "--admin-port", &port, "--queue", name, "--message-id", id]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+        until("the next one comes", || app.bodies().iter().any(|body| body == next)).await;
+    }
+    let status = rig.until("both are counted", |status| status["counters"]["deadLettered"] == 1).await;
+    assert_eq!(status["counters"]["skipped"], 1);
+}
+
+#[test]
+fn the_demonstration_keeps_its_promise() {
+    let output = run(&["demo"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    for words in ["Order", "Retry", "Dead letter", "Crash", "killed", "The promise was kept"] {
+        assert!(text(&output).contains(words), "{words} is not in {}", text(&output));
+    }
+}

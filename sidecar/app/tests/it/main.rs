@@ -1,0 +1,5 @@
+//! The binary as people and Kubernetes use it.
+
+mod commands;
+mod rig;
+mod running;

@@ -1,0 +1,222 @@
+//! A sidecar with a local broker as a process, and an application for it.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    net::TcpListener as StdListener,
+    path::PathBuf,
+    process::{Child, Command, ExitStatus, Output, Stdio},
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
+
+use axum::{
+    Router,
+    body::Bytes,
+    extract::State,
+    http::{HeaderMap, StatusCode},
+    routing::post,
+};
+use reqwest::Client;
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::{net::TcpListener, time::sleep};
+
+/// A condition that does not hold after so long never will.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The application: it answers 422 to bodies that say so and takes its time with others.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct App {
+    /// Bodies and attempts in the order of their arrival.
+    pub(crate) seen: Arc<Mutex<Vec<(String, u32)>>>,
+}
+
+async fn messages(State(app): State<App>, headers: HeaderMap, body: Bytes) -> StatusCode {
+    let attempt = headers["lockstep-attempt"].to_str().unwrap().parse().unwrap();
+    let body = String::from_utf8_lossy(&body).into_owned();
+    app.seen.lock().unwrap().push((body.clone(), attempt));
+    match body.as_str() {
+        "rejected" => StatusCode::UNPROCESSABLE_ENTITY,
+        "failing" => StatusCode::INTERNAL_SERVER_ERROR,
+        "slow" => {
+            sleep(Duration::from_secs(600)).await;
+            StatusCode::OK
+        }
+        _ => StatusCode::OK,
+    }
+}
+
+impl App {
+    /// Serves it; answers where.
+    pub(crate) async fn start() -> (Self, String) {
+        let app = Self::default();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let callback = format!("http://{}/messages", listener.local_addr().unwrap());
+        let router = Router::new().route("/messages", post(messages)).with_state(app.clone());
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        (app, callback)
+    }
+
+    pub(crate) fn bodies(&self) -> Vec<String> {
+        self.seen.lock().unwrap().iter().map(|(body, _)| body.clone()).collect()
+    }
+}
+
+/// A folder with a manifest, and the sidecar that runs on it.
+pub(crate) struct Rig {
+    pub(crate) folder: TempDir,
+    pub(crate) admin_port: u16,
+    callback: String,
+    child: Option<Child>,
+    publish: String,
+    client: Client,
+}
+
+impl Rig {
+    /// Starts a sidecar with these lines in its `spec`, indented by two blanks.
+    pub(crate) async fn start(callback: &str, spec: &str) -> Self {
+        let mut rig = Self {
+            folder: tempfile::tempdir().unwrap(),
+            admin_port: free_port(),
+            callback: callback.to_owned(),
+            child: None,
+            publish: String::new(),
+            client: Client::builder().no_proxy().build().unwrap(),
+        };
+        rig.write_manifest(spec);
+        rig.restart();
+        rig
+    }
+
+    pub(crate) fn manifest(&self) -> PathBuf {
+        self.folder.path().join("group.yaml")
+    }
+
+    pub(crate) fn write_manifest(&self, spec: &str) {
+        let text = manifest(&format!("{spec}\n  sidecar: {{adminPort: {}}}", self.admin_port));
+        let new = self.folder.path().join("new.yaml");
+        fs::write(&new, text).unwrap();
+        fs::rename(new, self.manifest()).unwrap();
+    }
+
+    pub(crate) fn command(&self) -> Command {
+        let mut command = program();
+        command.arg("dev").arg("-f").arg(self.manifest()).args(["--callback", &self.callback]);
+        command.arg("--state-dir").arg(self.folder.path().join("state"));
+        command
+    }
+
+    /// Starts the sidecar (again) on the same files.
+    pub(crate) fn restart(&mut self) {
+        let logs = fs::OpenOptions::new().create(true).append(true).open(self.log()).unwrap();
+        let mut child = self.command().stdout(Stdio::piped()).stderr(logs).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        self.publish = line.trim().strip_prefix("publish ").expect("it must tell its address").to_owned();
+        self.child = Some(child);
+    }
+
+    fn log(&self) -> PathBuf {
+        self.folder.path().join("log")
+    }
+
+    pub(crate) fn logs(&self) -> String {
+        fs::read_to_string(self.log()).unwrap()
+    }
+
+    pub(crate) async fn publish(&self, body: &str) {
+        let request = self.client.post(&self.publish).header("Lockstep-Key", "k").body(body.to_owned());
+        assert_eq!(request.send().await.unwrap().status(), 201);
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> (u16, String) {
+        let url = format!("http://127.0.0.1:{}{path}", self.admin_port);
+        match self.client.get(url).send().await {
+            Ok(answer) => (answer.status().as_u16(), answer.text().await.unwrap_or_default()),
+            Err(_) => (0, String::new()),
+        }
+    }
+
+    pub(crate) async fn status(&self) -> Value {
+        serde_json::from_str(&self.get("/status").await.1).unwrap_or_default()
+    }
+
+    /// Waits until the status document shows something.
+    pub(crate) async fn until(&self, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
+        let began = Instant::now();
+        loop {
+            let status = self.status().await;
+            if holds(&status) {
+                return status;
+            }
+            assert!(began.elapsed() < PATIENCE, "not in time: {what}; {status}; {}", self.logs());
+            sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    pub(crate) fn signal(&self, signal: &str) {
+        let id = self.child.as_ref().unwrap().id().to_string();
+        assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
+    }
+
+    /// Waits for its end.
+    pub(crate) async fn ended(&mut self) -> ExitStatus {
+        let began = Instant::now();
+        let mut child = self.child.take().unwrap();
+        loop {
+            if let Some(status) = child.try_wait().unwrap() {
+                return status;
+            }
+            if began.elapsed() > PATIENCE {
+                child.kill().unwrap();
+                panic!("it does not end: {}", self.logs());
+            }
+            sleep(Duration::from_millis(10)).await;
+        }
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            child.kill().ok();
+            child.wait().ok();
+        }
+    }
+}
+
+/// Waits until a condition holds.
+pub(crate) async fn until(what: &str, holds: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !holds() {
+        assert!(began.elapsed() < PATIENCE, "not in time: {what}");
+        sleep(Duration::from_millis(10)).await;
+    }
+}
+
+pub(crate) fn program() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_lockstep-sidecar"))
+}
+
+/// Runs a command to its end.
+pub(crate) fn run(arguments: &[&str]) -> Output {
+    program().args(arguments).output().unwrap()
+}
+
+pub(crate) fn manifest(spec: &str) -> String {
+    format!(
+        "apiVersion: lockstep.dev/v1alpha1
+kind: ConsumerGroup
+metadata: {{name: orders}}
+spec:
+  source:
+    rocketmq: {{nameServers: ['localhost:9876'], consumerGroup: shop, subscriptions: [{{topic: orders}}]}}
+{spec}
+"
+    )
+}
+
+pub(crate) fn free_port() -> u16 {
+    StdListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}

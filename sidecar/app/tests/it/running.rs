@@ -1,0 +1,130 @@
+//! A sidecar from start to end.
+
+use std::time::Duration;
+
+use crate::rig::{App, Rig, free_port, run, until};
+
+#[tokio::test]
+async fn it_delivers_is_ready_and_ends_with_0_at_sigterm() {
+    let (app, callback) = App::start().await;
+    let mut rig = Rig::start(&callback, "").await;
+    rig.until("it is ready", |status| status["ready"] == true).await;
+    for number in 0..20 {
+        rig.publish(&number.to_string()).await;
+    }
+    until("all are delivered", || app.bodies().len() == 20).await;
+    assert_eq!(app.bodies(), (0..20).map(|number| number.to_string()).collect::<Vec<_>>());
+    assert_eq!(rig.get("/ready").await.0, 200);
+    assert!(rig.get("/metrics").await.1.contains("lockstep_attempts_total{verdict=\"Done\"} 20"));
+    rig.signal("-TERM");
+    assert_eq!(rig.ended().await.code(), Some(0), "{}", rig.logs());
+    rig.restart();
+    rig.until("it is ready again", |status| status["ready"] == true).await;
+    rig.publish("last").await;
+    until("the last is delivered", || app.bodies().len() == 21).await;
+    assert!(!rig.logs().contains("uncleanly"), "{}", rig.logs());
+}
+
+#[tokio::test]
+async fn a_second_signal_ends_at_once_with_1_and_the_next_start_waits() {
+    let (app, callback) = App::start().await;
+    let mut rig =
+        Rig::start(&callback, "  delivery: {timeoutSeconds: 2}\n  drain: {timeoutSeconds: 600}").await;
+    rig.publish("slow").await;
+    until("it runs", || app.bodies().len() == 1).await;
+    // The attempt ends after 2 s, the drain would wait for it.
+    rig.signal("-TERM");
+    rig.until("it drains", |status| status["phase"] == "Draining").await;
+    rig.signal("-INT");
+    assert_eq!(rig.ended().await.code(), Some(1), "{}", rig.logs());
+    rig.restart();
+    rig.until("it is ready", |status| status["ready"] == true).await;
+    assert!(rig.logs().contains("uncleanly"), "{}", rig.logs());
+}
+
+#[tokio::test]
+async fn pre_stop_begins_the_drain_and_returns() {
+    let (_app, callback) = App::start().await;
+    let mut rig = Rig::start(&callback, "").await;
+    rig.until("it is ready", |status| status["ready"] == true).await;
+    let output = run(&["pre-stop", "--admin-port", &rig.admin_port.to_string()]);
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(rig.ended().await.code(), Some(0), "{}", rig.logs());
+}
+
+#[tokio::test]
+async fn hot_fields_apply_at_once_and_cold_ones_are_told() {
+    let (app, callback) = App::start().await;
+    let spec = "  retry: {backoff: {initialMilliseconds: 50, maxSeconds: 1}";
+    let mut rig = Rig::start(&callback, &format!("{spec}}}")).await;
+    rig.publish("rejected").await;
+    rig.publish("next").await;
+    let before = rig.until("it is blocked", |status| status["totals"]["blocked"] == 1).await;
+    rig.write_manifest(&format!("{spec}, whenExhausted: DeadLetter}}"));
+    until("the next one comes", || app.bodies().iter().any(|body| body == "next")).await;
+    let after = rig.until("it is told", |status| status["counters"]["deadLettered"] == 1).await;
+    assert_ne!(before["config"]["hotHash"], after["config"]["hotHash"]);
+    rig.write_manifest("  delivery: {path: /other}");
+    let told = rig.until("a cold change is told", |status| status["config"]["error"].is_string()).await;
+    assert!(told["config"]["error"].as_str().unwrap().contains("spec.delivery.path"), "{told}");
+    rig.write_manifest("  delivery: {port: 0}");
+    let told =
+        |status: &serde_json::Value| status["config"]["error"].as_str().is_some_and(|e| e.contains("port"));
+    rig.until("a faulty manifest is told", told).await;
+    rig.publish("still").await;
+    until("the former one is in force", || app.bodies().iter().any(|body| body == "still")).await;
+    rig.write_manifest("  state: Paused");
+    rig.until("it pauses", |status| status["phase"] == "Paused" && status["totals"]["owned"] == 0).await;
+    rig.signal("-TERM");
+    assert_eq!(rig.ended().await.code(), Some(0), "{}", rig.logs());
+}
+
+#[tokio::test]
+async fn attempts_survive_kill_9() {
+    let (app, callback) = App::start().await;
+    let spec =
+        "  delivery: {timeoutSeconds: 1}\n  retry: {backoff: {initialMilliseconds: 50, maxSeconds: 1}}";
+    let mut rig = Rig::start(&callback, spec).await;
+    rig.publish("failing").await;
+    until("it is tried", || app.seen.lock().unwrap().len() >= 3).await;
+    rig.signal("-KILL");
+    rig.ended().await;
+    let last = app.seen.lock().unwrap().last().unwrap().1;
+    rig.restart();
+    until("it is tried again", || app.seen.lock().unwrap().last().unwrap().1 > last).await;
+    let seen = app.seen.lock().unwrap().clone();
+    let rises = seen.windows(2).all(|pair| pair[1].1 <= pair[0].1 + 1 && pair[1].1 >= pair[0].1);
+    assert!(rises, "{seen:?}");
+}
+
+#[tokio::test]
+async fn a_port_in_use_ends_with_1_and_names_the_setting() {
+    let (_app, callback) = App::start().await;
+    let taken = std::net::TcpListener::bind("[::]:0").unwrap();
+    let rig = Rig::start(&callback, "").await;
+    let port = taken.local_addr().unwrap().port();
+    let other = rig.folder.path().join("other.yaml");
+    std::fs::write(&other, crate::rig::manifest(&format!("  sidecar: {{adminPort: {port}}}"))).unwrap();
+    let file = other.to_str().unwrap();
+    let output = run(&["dev", "-f", file, "--callback", &callback]);
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("sidecar.adminPort"), "{text}");
+}
+
+#[tokio::test]
+async fn an_application_that_comes_later_is_waited_for() {
+    let port = free_port();
+    let callback = format!("http://127.0.0.1:{port}/messages");
+    let rig = Rig::start(&callback, "").await;
+    rig.publish("early").await;
+    let status = rig.until("it was asked", |status| status["application"]["health"] == "Unhealthy").await;
+    assert_eq!((&status["ready"], &status["totals"]["owned"]), (&false.into(), &0.into()));
+    let listener = tokio::net::TcpListener::bind(("127.0.0.1", port)).await.unwrap();
+    let router = axum::Router::new().route("/messages", axum::routing::post(async || "done"));
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    rig.until("it is done", |status| status["counters"]["done"] == 1).await;
+    tokio::time::timeout(Duration::from_secs(5), rig.until("it is ready", |status| status["ready"] == true))
+        .await
+        .unwrap();
+}
