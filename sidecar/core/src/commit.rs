@@ -39,6 +39,7 @@ impl<P: Clone> Engine<P> {
         if !(behind || commit.again)
             || queue.phase == Phase::Released
             || queue.doubtful
+            || queue.stopped.is_some()
             || commit.in_flight.is_some()
             || !self.before_reserve(queue.deadline)
         {
@@ -79,6 +80,8 @@ impl<P: Clone> Engine<P> {
         queue.commit.in_flight = Some((position, queue.cursor.passed()));
         queue.commit.overtaken = false;
         queue.commit.again = false;
+        // The age of what is finished from now on.
+        queue.commit.since = None;
         let output = Output::Commit {
             queue: id,
             epoch: queue.epoch,
@@ -123,7 +126,9 @@ impl<P: Clone> Engine<P> {
                 commit.not_before = now + self.jitter.half(ceiling);
             }
         }
-        queue.commit.since = (queue.cursor.at() != queue.commit.confirmed).then_some(now);
+        if result.is_err() {
+            queue.commit.since.get_or_insert(now);
+        }
         self.dirty.insert(id);
     }
 }

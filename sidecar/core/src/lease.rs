@@ -224,10 +224,14 @@ impl<P: Clone> Engine<P> {
         let orphan = self.orphans.range((id, LaneKey::Whole)..).next().is_some_and(|(key, _)| key.0 == id);
         let commit = self.config.capabilities.settlement == Settling::Cumulative
             && (queue.commit.in_flight.is_some()
-                || queue.commit.again
-                || queue.cursor.at() != queue.commit.confirmed);
-        // A dead letter that waits to be repeated is a blocked head, which is abandoned.
-        let settling = queue.settling.values().any(|settling| settling.sent || settling.lane.is_none());
+                || (queue.stopped.is_none()
+                    && (queue.commit.again || queue.cursor.at() != queue.commit.confirmed)));
+        // A dead letter that waits to be repeated is a blocked head, which is abandoned; and what could not be given back
+        // by itself is given back with the queue.
+        let settling = queue
+            .settling
+            .values()
+            .any(|settling| settling.sent || settling.settlement == Settlement::Accept);
         let closing = self.gates_open() && self.hole(id).is_some();
         queue.running == 0 && !orphan && !commit && !settling && !closing
     }

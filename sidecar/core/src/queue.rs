@@ -57,7 +57,7 @@ pub(crate) struct CommitState {
     pub(crate) failures: u32,
     /// No commit before.
     pub(crate) not_before: Moment,
-    /// Since when the cursor is ahead of the commit.
+    /// Since when a delivery is finished that no commit carried.
     pub(crate) since: Option<Moment>,
     /// When the last commit of gaps alone was sent.
     pub(crate) gap_at: Option<Moment>,

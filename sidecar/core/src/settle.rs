@@ -138,12 +138,6 @@ impl<P: Clone> Engine<P> {
         let now = self.now;
         let Some(queue) = self.queues.get_mut(&id) else { return };
         let Some(settling) = queue.settling.get_mut(&position) else { return };
-        if settling.settlement == Settlement::Release {
-            // The release of the whole queue gives it back.
-            queue.settling.remove(&position);
-            queue.accepting = queue.accepting.saturating_sub(1);
-            return;
-        }
         settling.sent = false;
         settling.failures = settling.failures.saturating_add(1);
         let ceiling = repeat_ceiling(settling.failures, failure);

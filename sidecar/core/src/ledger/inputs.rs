@@ -124,7 +124,7 @@ impl Ledger {
         let Some(record) = owned.records.get_mut(&position) else { return };
         let sent = record.sent.take();
         record.dead |= sent == Some(Settlement::DeadLetter) && ok;
-        if sent.is_some() && !record.dead && (ok || sent == Some(Settlement::Release)) {
+        if sent.is_some() && !record.dead && ok {
             owned.records.remove(&position);
         }
     }
