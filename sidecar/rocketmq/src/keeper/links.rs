@@ -37,7 +37,6 @@ struct Link {
     state: State,
     /// Changes with each try and each loss, so that late answers are known.
     turn: u64,
-    connection: Option<u64>,
     /// Since the process joined.
     registered: bool,
     beat: Moment,
@@ -126,7 +125,6 @@ impl Driver {
                 master: *id == 0,
                 state: State::Idle { at: now },
                 turn: 0,
-                connection: None,
                 registered: false,
                 beat: now,
                 beating: false,
@@ -231,20 +229,11 @@ impl Driver {
         }
     }
 
-    pub(super) fn link_connected(&mut self, address: &str, connection: u64) {
-        if let Some(link) = self.links.0.get_mut(address) {
-            link.connection = Some(connection);
-        }
-    }
-
-    pub(super) fn link_lost(&mut self, now: Moment, address: &str, connection: u64, why: &Lost) {
-        let Some(link) = self.links.0.get_mut(address).filter(|link| link.connection == Some(connection))
-        else {
-            return;
-        };
+    /// The connection to an address is gone. It is told before a new one can be made.
+    pub(super) fn link_lost(&mut self, now: Moment, address: &str, why: &Lost) {
+        let Some(link) = self.links.0.get_mut(address) else { return };
         let was_up = link.state == State::Up;
         link.turn += 1;
-        link.connection = None;
         (link.state, link.lost) = (State::Idle { at: now }, Some(now));
         let (broker, master) = (Arc::clone(&link.broker), link.master);
         if was_up {

@@ -158,11 +158,17 @@ impl Driver {
                 },
             );
         } else if self.topology.vanished().any(|queue| queue.topic == *topic) && !is_retry {
-            problems.set(Rank::Topic, topic.as_ref(), Problem {
-                reason: reason::BROKER_UNREACHABLE,
-                message: format!("brokers with queues of topic {topic} are not known to the name servers any more"),
-                remedy: "start the brokers that are down".to_owned(),
-            });
+            problems.set(
+                Rank::Topic,
+                topic.as_ref(),
+                Problem {
+                    reason: reason::BROKER_UNREACHABLE,
+                    message: format!(
+                        "brokers with queues of topic {topic} are not known to the name servers any more"
+                    ),
+                    remedy: "start the brokers that are down".to_owned(),
+                },
+            );
         } else if self.topology.missing().any(|name| name == topic) && !is_retry {
             problems.set(
                 Rank::Topic,

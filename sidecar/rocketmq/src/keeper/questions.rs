@@ -18,8 +18,9 @@ impl Driver {
     pub(super) fn happened(&mut self, event: Event) {
         let now = self.shared.now();
         match event {
-            Event::Up { address, connection } => self.link_connected(&address, connection),
-            Event::Down { address, connection, reason } => self.link_lost(now, &address, connection, &reason),
+            // Each session opens its own connection and waits for it.
+            Event::Up { .. } => {}
+            Event::Down { address, reason, .. } => self.link_lost(now, &address, &reason),
             Event::Request { address, request, responder } => self.asked(&address, request, responder),
         }
     }

@@ -154,6 +154,3 @@ fn broken(context: &Context<'_>, position: Position, raw: Bytes, reason: Arc<str
         undecodable: Some(Undecodable { raw, reason }),
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,0 +1,166 @@
+use std::sync::Arc;
+
+use lockstep_broker::{Fetched, Settle, Settlement, Settler};
+use lockstep_model::{Identity, Position};
+use lockstep_rocketmq::{Filter, codec::Command, reason};
+
+use crate::{
+    fake::{Fake, stored},
+    member::{Member, config},
+};
+
+#[tokio::test]
+async fn messages_are_told_with_what_the_producer_and_the_broker_say_of_them() {
+    let fake = Fake::start(1).await;
+    fake.store(0, &["paid"]);
+    let (member, owned) = Member::owner(&fake).await;
+    let (read, next) = member.read(&owned, 0).await;
+    let [delivery] = &read[..] else { panic!("{read:?}") };
+    assert_eq!(next, Position(1));
+    assert_eq!(
+        delivery.identity,
+        Identity::Position { offset: 0, stored_ms: 1_700_000_000_000, log_offset: 1_000 }
+    );
+    let message = &delivery.message;
+    assert_eq!(
+        (&*message.id, message.subject.as_deref(), message.key.as_deref()),
+        ("id-0-0", Some("paid"), Some("k"))
+    );
+    assert_eq!(message.body, "m0");
+    assert!(delivery.key.is_some());
+}
+
+#[tokio::test]
+async fn a_tag_that_only_shares_the_hash_is_left_out() {
+    let fake = Fake::start(1).await;
+    fake.store(0, &["BBBB", "AaAa", "BBBB"]);
+    let mut tagged = config(&fake, "me");
+    tagged.subscriptions[0].filter = Filter::Tags("AaAa".to_owned());
+    let mut member = Member::join(tagged);
+    let owned = member.acquired().await;
+    let (read, next) = member.read(&owned, 0).await;
+    let positions: Vec<_> = read.iter().map(|delivery| delivery.position).collect();
+    assert_eq!((positions, next), (vec![Position(1)], Position(3)));
+    let pull = fake.script().journal.iter().rev().find(|c| c.code == 11).cloned().unwrap();
+    assert_eq!((pull.fields.get("subscription"), pull.fields.get("sysFlag")), (Some("AaAa"), Some("6")));
+}
+
+#[tokio::test]
+async fn a_position_that_the_broker_moved_is_told_until_it_is_followed() {
+    let fake = Fake::start(1).await;
+    fake.store(0, &["a", "a", "a"]);
+    let (member, owned) = Member::owner(&fake).await;
+    let moved = Command::response(21, 0).remark("OFFSET_RESET");
+    let moved = moved.field("nextBeginOffset", 2).field("minOffset", 0).field("maxOffset", 3);
+    fake.script().answers.insert(11, moved);
+    let told = |fetched: &Fetched| matches!(fetched, Fetched::Moved { to: Position(2), reset: true });
+    assert!(told(&member.fetch(&owned, 0).await.unwrap()));
+    fake.script().answers.clear();
+    // The first telling may have been dropped with a cancelled call.
+    assert!(told(&member.fetch(&owned, 0).await.unwrap()));
+    let error = member.commit(&owned, 1, Identity::None, None).await.unwrap_err();
+    assert_eq!(error.problem.reason, reason::POSITION_MOVED);
+    assert_eq!(member.read(&owned, 2).await.0.len(), 1);
+    member.commit(&owned, 3, Identity::None, None).await.unwrap();
+}
+
+#[tokio::test]
+async fn retention_that_overtook_us_is_no_reset() {
+    let fake = Fake::start(1).await;
+    let (member, owned) = Member::owner(&fake).await;
+    let moved = Command::response(21, 0).remark("OFFSET_TOO_SMALL");
+    fake.script()
+        .answers
+        .insert(11, moved.field("nextBeginOffset", 9).field("minOffset", 9).field("maxOffset", 9));
+    let fetched = member.fetch(&owned, 0).await.unwrap();
+    assert!(matches!(fetched, Fetched::Moved { to: Position(9), reset: false }), "{fetched:?}");
+}
+
+#[tokio::test]
+async fn what_can_not_be_decoded_stays_in_its_place() {
+    let fake = Fake::start(1).await;
+    fake.store(0, &["a", "a", "a"]);
+    {
+        let mut script = fake.script();
+        let log = script.log.get_mut(&0).unwrap();
+        let mut damaged = log[1].to_vec();
+        let body = damaged.windows(2).position(|part| part == b"m1").unwrap();
+        damaged[body] = b'x';
+        log[1] = damaged.into();
+    }
+    let (member, owned) = Member::owner(&fake).await;
+    let (read, next) = member.read(&owned, 0).await;
+    let undecodable: Vec<_> = read.iter().map(|delivery| delivery.undecodable.is_some()).collect();
+    assert_eq!((undecodable, next), (vec![false, true, false], Position(3)));
+    assert!(read[1].undecodable.as_ref().unwrap().reason.contains("checksum"));
+    assert_eq!(read[1].position, Position(1));
+}
+
+#[tokio::test]
+async fn a_rest_that_can_not_be_parted_is_one_undecodable_message() {
+    let fake = Fake::start(1).await;
+    let (member, owned) = Member::owner(&fake).await;
+    let mut body = stored(0, 0, 1, "a", b"m0").to_vec();
+    body.extend([0xff; 100]);
+    let answer =
+        Command::response(0, 0).field("nextBeginOffset", 5).field("minOffset", 0).field("maxOffset", 5);
+    fake.script().answers.insert(11, answer.body(body));
+    let (read, next) = member.read(&owned, 0).await;
+    assert_eq!((read.len(), next), (2, Position(2)));
+    assert_eq!(read[1].undecodable.as_ref().unwrap().raw.len(), 100);
+}
+
+#[tokio::test]
+async fn answers_that_make_no_sense_are_errors() {
+    let fake = Fake::start(1).await;
+    let (member, owned) = Member::owner(&fake).await;
+    let behind = stored(0, 1, 1, "a", b"behind");
+    let answer = |code, next: i64| {
+        Command::response(code, 0).field("nextBeginOffset", next).field("minOffset", 0).field("maxOffset", 9)
+    };
+    for nonsense in [answer(0, 6).body(behind), answer(19, 3), answer(20, -1), Command::response(0, 0)] {
+        fake.script().answers.insert(11, nonsense);
+        let error = member.fetch(&owned, 5).await.unwrap_err();
+        assert_eq!(error.problem.reason, reason::UNEXPECTED_ANSWER);
+    }
+}
+
+#[tokio::test]
+async fn a_dead_letter_is_copied_by_the_broker_or_published_when_it_can_not() {
+    let fake = Fake::start(1).await;
+    fake.store(0, &["a"]);
+    let (member, owned) = Member::owner(&fake).await;
+    let delivery = Arc::new(member.read(&owned, 0).await.0.remove(0));
+    let settle = || Settle {
+        epoch: owned.epoch,
+        delivery: Arc::clone(&delivery),
+        settlement: Settlement::DeadLetter,
+        attempts: 3,
+        not_after: None,
+    };
+    assert!(member.settler.settle(vec![settle()]).await[0].is_ok());
+    let sent = |code| fake.script().journal.iter().find(|c| c.code == code).cloned();
+    let back = sent(36).unwrap();
+    assert_eq!((back.fields.get("delayLevel"), back.fields.get("offset")), (Some("-1"), Some("1000")));
+    assert!(sent(310).is_none());
+
+    fake.script().answers.insert(36, Command::response(1, 0).remark("look message by offset failed, 1000"));
+    let reply = Command::response(0, 0).field("msgId", "x").field("queueId", 0).field("queueOffset", 0);
+    fake.script().answers.insert(310, reply);
+    assert!(member.settler.settle(vec![settle()]).await[0].is_ok());
+    let published = sent(310).unwrap();
+    assert_eq!((published.fields.get("b"), published.body), (Some("%RETRY%g"), "m0".into()));
+    assert!(published.fields.get("i").unwrap().contains("RETRY_TOPIC\u{1}t\u{2}"));
+
+    let mut stale = settle();
+    stale.epoch.0 -= 1;
+    assert_eq!(
+        member.settler.settle(vec![stale]).await[0].as_ref().unwrap_err().problem.reason,
+        reason::NOT_OWNED
+    );
+    let accept = Settle { settlement: Settlement::Accept, ..settle() };
+    assert_eq!(
+        member.settler.settle(vec![accept]).await[0].as_ref().unwrap_err().problem.reason,
+        reason::NOT_SUPPORTED
+    );
+}
