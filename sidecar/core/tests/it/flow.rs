@@ -269,3 +269,16 @@ fn known_successes_of_redelivered_messages_are_not_attempted_again() {
     assert_eq!(world.attempted(), [1], "settled: what comes now is another handing-over");
     assert_eq!(world.engine.queues().next().map(|view| view.cursor), Some(Position(0)));
 }
+
+#[test]
+fn what_a_slow_commit_left_out_is_committed_at_once_when_it_is_old() {
+    let mut world = World::new(config(OrderingMode::PerQueue));
+    world.fetch(0..4);
+    world.answer(0, 200);
+    world.millis(5);
+    assert_eq!(world.commit_asked(Q), Some(1));
+    world.answer(1, 200);
+    world.secs(3);
+    world.commit_answer(Q, 1, Ok(()));
+    assert_eq!(world.commit_asked(Q), Some(2));
+}

@@ -245,3 +245,27 @@ fn deliveries_go_back_before_the_acknowledgement_timeout_with_their_attempts() {
     world.deliver(Q, vec![held()]);
     assert_eq!(world.number(0), 2);
 }
+
+#[test]
+fn a_delivery_that_could_not_be_given_back_is_given_back_again() {
+    let mut world = World::new(Config { capabilities: one_by_one(), ..config(OrderingMode::Unordered) });
+    world.fetch(0..2);
+    world.input(Input::QueueRevoking { queue: Q, epoch: world.epoch, deadline: None });
+    assert_eq!(world.settle_asked(Q), Some((1, Settlement::Release)));
+    world.settle_answer(Q, 1, Err(Failure::NotDone));
+    world.input(Input::RevocationCancelled { queue: Q, epoch: world.epoch });
+    world.millis(100);
+    assert_eq!(world.settle_asked(Q), Some((1, Settlement::Release)), "or the broker waits for it for ever");
+}
+
+#[test]
+fn a_stopped_queue_is_released_too() {
+    let stop = lockstep_core::DataLossPolicy::Stop;
+    let mut world = World::new(Config { on_data_loss: stop, ..per_queue() });
+    world.fetch(0..1);
+    world.input(Input::PositionMoved { queue: Q, epoch: world.epoch, to: Position(9), reset: false });
+    world.input(Input::QueueRevoking { queue: Q, epoch: world.epoch, deadline: None });
+    assert!(!world.released(Q), "the orphan runs");
+    world.answer(0, 200);
+    assert!(world.released(Q));
+}
