@@ -148,7 +148,7 @@ async fn a_broker_that_falls_silent_makes_doubt_and_then_loss() {
     patient.lock_lifetime = LOCK_LIFE * 2;
     let mut member = Member::join(patient);
     let owned = member.acquired().await;
-    fake.script().deaf.extend([11, 14, 15, 28, 34, 38, 41]);
+    fake.script().deaf.extend([11, 14, 15, 28, 34, 38, 41, 105]);
     assert!(matches!(member.event().await, LeaseEvent::Doubtful { epoch, .. } if epoch == owned.epoch));
     assert_eq!(member.lost().await, owned.epoch);
     fake.script().deaf.clear();
