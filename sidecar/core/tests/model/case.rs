@@ -57,7 +57,7 @@ pub(crate) fn stored(byte: u8, log: bool) -> Stored {
         bytes: pick(byte >> 2, &[10, 10, 0, 30]),
         undecodable: byte >> 4 == 15,
         filtered: log && byte >> 4 == 14,
-        unique: byte & 8 == 0,
+        unique: log || byte & 8 == 0,
     }
 }
 

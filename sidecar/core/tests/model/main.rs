@@ -2,10 +2,20 @@
 //!
 //! `LOCKSTEP_CASES` sets the number of cases over all tests (10,000 by default), `LOCKSTEP_SEED` their seed.
 
+#![allow(
+    clippy::wildcard_enum_match_arm,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::cast_possible_truncation,
+    reason = "a test names what it looks for, fails on anything else, and its worlds are small"
+)]
+
 mod allowed;
 mod case;
+mod found;
 mod model;
 mod owed;
+mod sabotage;
 mod steps;
 mod verdict;
 mod world;
@@ -14,7 +24,7 @@ use lockstep_core::OrderingMode;
 use lockstep_model::Settlement;
 use proptest::{
     prelude::*,
-    test_runner::{Config, RngAlgorithm, TestRng, TestRunner},
+    test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner},
 };
 
 use crate::case::Case;
@@ -44,9 +54,11 @@ fn check(mode: OrderingMode, settlement: Settlement) {
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &seed());
     let mut runner = TestRunner::new_with_rng(config, rng);
     let judged =
-        runner.run(&any_case(mode, settlement), |case| world::run(&case, None).map_err(TestCaseError::fail));
-    if let Err(failure) = judged {
-        panic!("{failure}");
+        runner.run(&any_case(mode, settlement), |case| world::run(&case).map_err(TestCaseError::fail));
+    match judged {
+        Ok(()) => {}
+        Err(TestError::Abort(reason)) => panic!("{reason}"),
+        Err(TestError::Fail(reason, case)) => panic!("{reason}\n{case:?}"),
     }
 }
 

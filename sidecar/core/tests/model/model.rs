@@ -47,7 +47,6 @@ pub(crate) enum Settling {
 pub(crate) struct Rec {
     pub(crate) lane: Lane,
     pub(crate) identity: Identity,
-    pub(crate) bytes: usize,
     pub(crate) undecodable: bool,
     pub(crate) redelivered: bool,
     /// Not a message of this group: passed over.
@@ -76,7 +75,8 @@ pub(crate) struct Own {
     pub(crate) epoch: Epoch,
     pub(crate) deadline: Option<Moment>,
     pub(crate) doubtful: bool,
-    pub(crate) revoking: Option<Option<Moment>>,
+    pub(crate) revoking: bool,
+    pub(crate) revoke_by: Option<Moment>,
     pub(crate) released: bool,
     pub(crate) settle_within: Option<Duration>,
     pub(crate) since: Moment,
@@ -87,12 +87,19 @@ pub(crate) struct Own {
     pub(crate) covered: u64,
     pub(crate) confirmed: u64,
     pub(crate) commit: Option<u64>,
+    /// One sent before the last move and not answered.
+    pub(crate) old_commit: Option<u64>,
+    /// Settlements likewise.
+    pub(crate) old_settles: Vec<u64>,
     pub(crate) committed_most: u64,
     pub(crate) commit_failed: Option<Moment>,
+    pub(crate) commit_ended: Moment,
     pub(crate) fetch: Option<(FetchId, u32)>,
     pub(crate) fetch_ended: Moment,
     /// Retention overtook unread messages and the policy is `Stop`.
     pub(crate) stopped: bool,
+    /// What was finished then.
+    pub(crate) stopped_at: u64,
     pub(crate) highest_started: Option<u64>,
 }
 
@@ -115,6 +122,10 @@ pub(crate) struct Model {
     pub(crate) config: Config,
     pub(crate) now: Moment,
     pub(crate) own: BTreeMap<QueueId, Own>,
+    /// Ownerships that ended by their deadline and were not given back: that may still be told.
+    pub(crate) expired: BTreeSet<(QueueId, Epoch)>,
+    /// The last ownership of each queue.
+    pub(crate) epochs: BTreeMap<QueueId, Epoch>,
     pub(crate) running: Vec<Att>,
     pub(crate) last_attempt: Option<AttemptId>,
     /// The log of each queue as the broker has it, by position.
@@ -136,10 +147,14 @@ pub(crate) struct Model {
     pub(crate) done: u64,
     /// Distinct messages answered `Misconfigured` since the last verdict that closes the breaker.
     pub(crate) misconfigured: BTreeSet<(QueueId, u64, Epoch)>,
+    /// The same if late successes do not count.
+    pub(crate) blamed_most: BTreeSet<(QueueId, u64, Epoch)>,
     pub(crate) breaker_told: bool,
     pub(crate) storm_told: bool,
     /// Dead letters and skips in a row.
     pub(crate) row: u32,
+    /// The same if late successes do not count.
+    pub(crate) row_most: u32,
     pub(crate) row_of: BTreeSet<(QueueId, Identity)>,
     pub(crate) reconfigured_at: Moment,
     /// The longest backoff in force so far.
@@ -154,6 +169,8 @@ impl Model {
             config,
             now: Moment::ZERO,
             own: BTreeMap::new(),
+            expired: BTreeSet::new(),
+            epochs: BTreeMap::new(),
             running: Vec::new(),
             last_attempt: None,
             logs: BTreeMap::new(),
@@ -172,9 +189,11 @@ impl Model {
             limit,
             done: 0,
             misconfigured: BTreeSet::new(),
+            blamed_most: BTreeSet::new(),
             breaker_told: false,
             storm_told: false,
             row: 0,
+            row_most: 0,
             row_of: BTreeSet::new(),
             reconfigured_at: Moment::ZERO,
             longest_wait,
@@ -221,7 +240,7 @@ impl Model {
     }
 
     fn carry(&mut self, queue: QueueId, own: &Own) {
-        for rec in own.recs.values().filter(|rec| rec.identity != Identity::None && rec.started > 0) {
+        for rec in own.recs.values().filter(|rec| rec.identity != Identity::None && !rec.serials.is_empty()) {
             self.carried.entry((queue, rec.identity.clone())).or_default().extend(&rec.spent);
         }
     }
@@ -260,13 +279,17 @@ impl Model {
         let over = |own: &Own| own.deadline.is_some_and(|deadline| deadline <= self.now);
         let over: Vec<_> = self.own.iter().filter(|(_, own)| over(own)).map(|(queue, _)| *queue).collect();
         for queue in over {
+            if let Some(own) = self.own.get(&queue).filter(|own| !own.released) {
+                self.expired.insert((queue, own.epoch));
+            }
             self.end(queue);
         }
-        if let Input::QueueAcquired { queue, epoch, deadline, cursor, settle_within } = input {
-            if self.own.get(queue).is_none_or(|own| own.epoch < *epoch) && !self.finished {
-                self.end(*queue);
-                self.acquired(*queue, *epoch, *deadline, cursor.0, *settle_within);
-            }
+        if let Input::QueueAcquired { queue, epoch, deadline, cursor, settle_within } = input
+            && self.epochs.get(queue).is_none_or(|last| last < epoch)
+            && !self.finished
+        {
+            self.end(*queue);
+            self.acquired(*queue, *epoch, *deadline, cursor.0, *settle_within);
         }
         self.lease_input(input);
         self.broker_input(input);
@@ -281,11 +304,13 @@ impl Model {
         base: u64,
         settle_within: Option<Duration>,
     ) {
+        self.epochs.insert(queue, epoch);
         let own = Own {
             epoch,
             deadline,
             doubtful: false,
-            revoking: None,
+            revoking: false,
+            revoke_by: None,
             released: false,
             settle_within,
             since: self.now,
@@ -294,11 +319,15 @@ impl Model {
             covered: base,
             confirmed: base,
             commit: None,
+            old_commit: None,
+            old_settles: Vec::new(),
             committed_most: base,
             commit_failed: None,
+            commit_ended: self.now,
             fetch: None,
             fetch_ended: self.now,
             stopped: false,
+            stopped_at: base,
             highest_started: None,
         };
         self.own.insert(queue, own);
@@ -309,6 +338,7 @@ impl Model {
     }
 
     fn lease_input(&mut self, input: &Input<u64>) {
+        let now = self.now;
         if let Input::LeaseRenewed { queue, epoch, deadline } = input
             && let Some(own) = self.owned(*queue, *epoch)
         {
@@ -322,13 +352,15 @@ impl Model {
         if let Input::QueueRevoking { queue, epoch, deadline } = input
             && let Some(own) = self.owned(*queue, *epoch)
         {
-            own.revoking = Some(*deadline);
+            // Asked twice, the earlier end holds.
+            own.revoking = true;
+            own.revoke_by = own.revoke_by.into_iter().chain(*deadline).min();
         }
         if let Input::RevocationCancelled { queue, epoch } = input
             && let Some(own) = self.owned(*queue, *epoch)
         {
-            own.revoking = None;
-            own.fetch_ended = own.fetch_ended.max(self.now);
+            (own.revoking, own.revoke_by) = (false, None);
+            own.fetch_ended = own.fetch_ended.max(now);
         }
         if let Input::QueueLost { queue, epoch } | Input::Released { queue, epoch } = input
             && self.owned(*queue, *epoch).is_some()
@@ -344,17 +376,23 @@ impl Model {
 
     fn moved(&mut self, queue: QueueId, to: u64, reset: bool) {
         self.orphan(queue);
-        let line = self.line(queue, to);
         let stop = self.config.on_data_loss == lockstep_core::DataLossPolicy::Stop;
         let Some(mut own) = self.own.remove(&queue) else { return };
         self.carry(queue, &own);
-        own.stopped = !reset && stop && to > Self::prefix(&own);
+        let line = self.line(queue, to);
+        let from = if own.stopped { own.stopped_at } else { Self::prefix(&own) };
+        own.stopped = !reset && stop && to > from;
+        own.stopped_at = from;
+        let asked = own.recs.iter().filter(|(_, rec)| matches!(rec.settling, Settling::Asked(_)));
+        own.old_settles.extend(asked.map(|(position, _)| *position));
         own.recs = line;
-        own.commit = None;
+        own.old_commit = own.commit.take().or(own.old_commit);
         own.commit_failed = Some(self.now);
         own.fetch_ended = self.now;
         own.highest_started = None;
-        (own.base, own.covered, own.confirmed, own.committed_most) = (to, to, to, to);
+        (own.base, own.covered, own.confirmed) = (to, to, to);
+        // A stopped queue stays where it is until it goes on.
+        own.committed_most = if own.stopped { from.min(own.committed_most) } else { to };
         self.own.insert(queue, own);
     }
 
@@ -373,11 +411,15 @@ impl Model {
         }
         if let Input::Committed { queue, epoch, position, result } = input
             && let Some(own) = self.owned(*queue, *epoch)
-            && own.commit == Some(position.0)
+            && (own.commit == Some(position.0) || own.old_commit == Some(position.0))
         {
-            own.commit = None;
+            own.commit_ended = now;
+            let old = own.old_commit.take_if(|old| *old == position.0).is_some();
             own.commit_failed = result.err().map(|failure| Self::again_at(now, failure));
-            if result.is_ok() {
+            if !old {
+                own.commit = None;
+            }
+            if !old && result.is_ok() {
                 own.confirmed = position.0;
             }
         }
@@ -413,6 +455,12 @@ impl Model {
     fn settled(&mut self, queue: QueueId, epoch: Epoch, position: u64, result: Result<(), Failure>) {
         let now = self.now;
         let Some(own) = self.owned(queue, epoch) else { return };
+        // The same message at the same place: the first answer counts, whichever it is to.
+        let asked = own.recs.get(&position).is_some_and(|rec| matches!(rec.settling, Settling::Asked(_)));
+        if let (false, Some(old)) = (asked, own.old_settles.iter().position(|old| *old == position)) {
+            own.old_settles.remove(old);
+            return;
+        }
         let Some(rec) = own.recs.get_mut(&position) else { return };
         let Settling::Asked(settlement) = rec.settling else { return };
         if let Err(failure) = result {
@@ -467,7 +515,7 @@ impl Model {
             self.saved.insert((*queue, identity.clone()), *attempts);
         }
         if let Input::StormRestored { in_row } = input {
-            self.row = *in_row;
+            (self.row, self.row_most) = (*in_row, *in_row);
         }
     }
 
@@ -491,8 +539,13 @@ impl Model {
         let verdict = verdict(&self.config, result);
         self.adapt(att, result, verdict);
         let closes = !matches!(verdict, Verdict::Misconfigured | Verdict::Unreachable);
-        if closes {
+        let open = self.misconfigured.len() >= limits::BREAKER_MESSAGES;
+        if verdict == Verdict::Done || (closes && open) {
             self.misconfigured.clear();
+        }
+        if verdict == Verdict::Done && !att.orphan {
+            self.row_most = 0;
+            self.blamed_most.clear();
         }
         if verdict == Verdict::Done {
             self.row = 0;
@@ -502,10 +555,9 @@ impl Model {
             return;
         }
         let (now, done, cap) = (self.now, self.done, self.config.retry_after_max);
-        let max = self.config.max_attempts;
-        let blamed = !closes && verdict == Verdict::Misconfigured;
-        if blamed {
+        if verdict == Verdict::Misconfigured {
             self.misconfigured.insert((att.queue, att.position, att.epoch));
+            self.blamed_most.insert((att.queue, att.position, att.epoch));
         }
         self.done += u64::from(verdict == Verdict::Done);
         let Some(rec) = self.owned(att.queue, att.epoch).and_then(|own| own.recs.get_mut(&att.position))
@@ -526,8 +578,6 @@ impl Model {
         if let Some(pause) = pause {
             self.pause = self.pause.max(now + pause);
         }
-        // At the limit nothing is told apart any more: `Block` counts on, the others end it.
-        let _ = max;
     }
 
     /// The adaptive limit: what it is at least and at most.
@@ -554,7 +604,6 @@ impl Rec {
         Self {
             lane,
             identity: delivery.identity.clone(),
-            bytes: delivery.bytes,
             undecodable: delivery.undecodable,
             redelivered: delivery.redeliveries > 0,
             filtered: false,

@@ -36,6 +36,11 @@ impl Model {
         Ok(())
     }
 
+    /// The broker's acknowledgement timeout is half over: the queue may be given back to be taken again.
+    fn rewinds(&self, own: &Own) -> bool {
+        own.settle_within.is_some_and(|within| self.now >= own.since + within / 2)
+    }
+
     fn near_end(&self, own: &Own) -> bool {
         own.deadline.is_some_and(|deadline| self.now + limits::LEASE_RESERVE * 2 >= deadline)
     }
@@ -50,14 +55,18 @@ impl Model {
     }
 
     fn releases_owed(&self, queue: QueueId, own: &Own, engine: &Engine<u64>) -> Check {
-        if let Some(Some(deadline)) = own.revoking {
+        if let Some(deadline) = own.revoke_by {
             ensure!(self.now < deadline, "{queue:?} is kept beyond its revocation");
         }
-        let asked = own.revoking.is_some() || self.drain.is_some() || self.paused() || self.ill_too_long();
-        let runs = self.running.iter().any(|att| att.queue == queue && !att.orphan);
+        let asked = own.revoking || self.drain.is_some() || self.paused() || self.ill_too_long();
+        // An orphan counts: its message must not run at the next owner as well.
+        let runs = self.running.iter().any(|att| att.queue == queue);
         let busy =
             own.recs.values().any(|rec| matches!(rec.settling, Settling::Asked(_) | Settling::Failed(..)))
                 || own.commit.is_some()
+                || own.old_commit.is_some()
+                || !own.old_settles.is_empty()
+                || own.commit_failed.is_some_and(|again| self.now <= again)
                 || (self.log() && own.confirmed < Self::prefix(own));
         let hole = own.recs.iter().any(|(position, rec)| {
             rec.started == 0
@@ -65,7 +74,10 @@ impl Model {
                 && own.highest_started > Some(*position)
                 && engine.payload(queue, Position(*position)).is_some()
         });
-        ensure!(!asked || runs || busy || hole, "{queue:?} is idle and not given back");
+        ensure!(
+            !asked || runs || busy || hole || own.doubtful || self.near_end(own),
+            "{queue:?} is idle and not given back"
+        );
         Ok(())
     }
 
@@ -73,11 +85,14 @@ impl Model {
     fn settlements_owed(&self, queue: QueueId, own: &Own) -> Check {
         if self.log() {
             let prefix = Self::prefix(own);
-            let finished = own.recs.range(own.confirmed..prefix).map(|(_, rec)| rec.done_at).min();
+            let passed = own.recs.range(own.confirmed..prefix).filter(|(_, rec)| !rec.filtered);
+            // The first is what moved the prefix on.
+            let finished = passed.map(|(_, rec)| rec.done_at).next();
             let gap = limits::COMMIT_GAP.max(limits::COMMIT_AGE);
-            let late = finished.is_some_and(|since| self.now > since + gap);
-            let excused =
-                own.commit.is_some() || own.commit_failed.is_some_and(|again| self.now <= again + gap);
+            let late = finished.is_some_and(|since| self.now > since.max(own.commit_ended) + gap);
+            let excused = own.commit.is_some()
+                || own.old_commit.is_some()
+                || own.commit_failed.is_some_and(|again| self.now <= again + gap);
             ensure!(!late || excused, "{queue:?}: {prefix} is not committed");
             return Ok(());
         }
@@ -85,6 +100,7 @@ impl Model {
             let done = matches!(rec.fate, Fate::Done | Fate::Skipped);
             let owed = match rec.settling {
                 Settling::No => done,
+                Settling::Failed(_, lockstep_core::Settlement::Release) => false,
                 Settling::Failed(again, _) => self.now > again,
                 Settling::Asked(_) | Settling::Confirmed => false,
             };
@@ -107,10 +123,10 @@ impl Model {
 
     /// I10 and liveness: a lane's head that may be attempted is.
     fn attempts_owed(&self, queue: QueueId, own: &Own, engine: &Engine<u64>) -> Check {
-        if !self.open(own) {
+        if !self.open(own) || self.rewinds(own) {
             return Ok(());
         }
-        let ahead = own.recs.range(own.confirmed..).filter(|(_, rec)| rec.fate != Fate::Open).count();
+        let ahead = self.unconfirmed(own);
         let runs = self.running.iter().filter(|att| att.queue == queue && !att.orphan).count();
         let most = if self.config.mode == OrderingMode::PerQueue {
             limits::UNCONFIRMED_MOST as usize
@@ -153,7 +169,8 @@ impl Model {
                 .values()
                 .any(|rec| rec.undecodable && rec.fate == Fate::Open && !rec.serials.is_empty());
         let ahead = self.log() && own.recs.range(own.confirmed..).any(|(_, rec)| rec.fate != Fate::Open);
-        let shut = self.winding_down(own) || own.stopped || !self.healthy || blocked || ahead;
+        let shut =
+            self.winding_down(own) || own.stopped || !self.healthy || blocked || ahead || self.rewinds(own);
         let waited = self.now > own.fetch_ended.max(self.ill_since).max(self.pause) + limits::REPEAT_LONGEST;
         ensure!(shut || !room || !waited || own.fetch.is_some(), "{queue:?} is not fetched from");
         Ok(())

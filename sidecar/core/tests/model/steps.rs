@@ -3,19 +3,21 @@
 use std::time::Duration;
 
 use lockstep_core::{
-    AttemptId, AttemptResult, ByHand, DataLossPolicy, Failure, FetchId, HttpAnswer, Input, RunState,
-    Settlement, UndecodablePolicy, WhenExhausted,
+    AttemptResult, ByHand, DataLossPolicy, Failure, FetchId, HttpAnswer, Input, RunState, Settlement,
+    UndecodablePolicy,
 };
-use lockstep_model::{Epoch, Moment, Position, QueueId};
+use lockstep_model::{Epoch, Position, QueueId};
 
 use crate::{
     case::{Step, reconfigured, stored},
-    model::{Check, Fate, Model},
+    model::{Check, Fate},
     world::{Asked, World},
 };
 
+type Kind = fn(&mut World, u8, u8) -> Check;
+
 /// How often each kind of step is taken, of 256, plainest first.
-const KINDS: [(u8, fn(&mut World, u8, u8) -> Check); 24] = [
+const KINDS: [(u8, Kind); 24] = [
     (60, answer),
     (50, fetched),
     (24, wake),
@@ -44,6 +46,10 @@ const KINDS: [(u8, fn(&mut World, u8, u8) -> Check); 24] = [
 
 impl World {
     pub(crate) fn step(&mut self, step: Step) -> Check {
+        // The shell ends when the engine has finished.
+        if self.model.finished {
+            return Ok(());
+        }
         let mut left = step.0;
         for (weight, kind) in KINDS {
             if left < weight {
@@ -63,10 +69,10 @@ impl World {
     }
 
     fn commit_answer(&mut self, which: usize, result: Result<(), Failure>, applied: bool) -> Check {
-        let Asked { queue, epoch, position } = self.commits.remove(which);
+        let Asked { queue, epoch, position, void } = self.commits.remove(which);
         let broker = &mut self.brokers[queue.0 as usize];
         let current = broker.epoch == epoch;
-        if current && applied {
+        if current && applied && !void {
             broker.committed = position;
         }
         let result = if current { result } else { Err(Failure::NotDone) };
@@ -74,7 +80,7 @@ impl World {
     }
 
     fn settle_answer(&mut self, which: usize, result: Result<(), Failure>, applied: bool) -> Check {
-        let (Asked { queue, epoch, position }, settlement) = self.settles.remove(which);
+        let (Asked { queue, epoch, position, .. }, settlement) = self.settles.remove(which);
         let log = self.log();
         let broker = &mut self.brokers[queue.0 as usize];
         let current = broker.epoch == epoch;
@@ -164,7 +170,7 @@ fn left(world: &mut World, _: u8, _: u8) -> Check {
 
 fn acquire(world: &mut World, queue: u8, how: u8) -> Check {
     let queue = world.queue(queue);
-    let owned = world.model.own.get(&queue).is_some();
+    let owned = world.model.own.contains_key(&queue);
     if owned && how < 240 {
         return Ok(());
     }
@@ -191,14 +197,14 @@ fn lost(world: &mut World, queue: u8, _: u8) -> Check {
 
 fn revoke(world: &mut World, queue: u8, how: u8) -> Check {
     let queue = world.queue(queue);
-    let Some(epoch) = world.epoch(queue) else { return Ok(()) };
+    let Some(epoch) = world.epoch(queue).filter(|_| world.model.member) else { return Ok(()) };
     let deadline = (how % 2 == 1).then(|| world.now + Duration::from_millis(u64::from(how) * 20));
     world.input(Input::QueueRevoking { queue, epoch, deadline })
 }
 
 fn keep(world: &mut World, queue: u8, _: u8) -> Check {
     let queue = world.queue(queue);
-    let Some(epoch) = world.epoch(queue) else { return Ok(()) };
+    let Some(epoch) = world.epoch(queue).filter(|_| world.model.member) else { return Ok(()) };
     world.input(Input::RevocationCancelled { queue, epoch })
 }
 
@@ -227,7 +233,7 @@ fn by_hand(world: &mut World, queue: u8, how: u8) -> Check {
     let Some(own) = world.model.own.get(&queue) else { return Ok(()) };
     let mut open = own.recs.iter().filter(|(_, rec)| rec.fate == Fate::Open && !rec.serials.is_empty());
     let Some((position, _)) = open.nth(usize::from(how >> 1 & 1)) else { return Ok(()) };
-    let action = if how % 2 == 0 { ByHand::Skip } else { ByHand::DeadLetter };
+    let action = if how.is_multiple_of(2) { ByHand::Skip } else { ByHand::DeadLetter };
     let position = Position(*position);
     world.input(Input::ByHand { queue, position, action })
 }
@@ -236,14 +242,15 @@ fn moved(world: &mut World, queue: u8, to: u8) -> Check {
     let queue = world.queue(queue);
     let Some(epoch) = world.epoch(queue).filter(|_| world.log()) else { return Ok(()) };
     let broker = &mut world.brokers[queue.0 as usize];
-    let reset = to % 2 == 0;
+    let reset = to.is_multiple_of(2);
     let range = broker.log.len() as u64 + 1;
     let to = u64::from(to >> 1) % range;
     let to = if reset { to } else { to.max(broker.committed) };
     broker.became.iter_mut().take(to as usize).for_each(|became| became.gone = true);
     broker.committed = to;
     world.fetches.retain(|(asked, ..)| asked.queue != queue || asked.epoch != epoch);
-    world.commits.retain(|asked| asked.queue != queue || asked.epoch != epoch);
+    let of = |asked: &&mut Asked| asked.queue == queue && asked.epoch == epoch;
+    world.commits.iter_mut().filter(of).for_each(|asked| asked.void = true);
     world.input(Input::PositionMoved { queue, epoch, to: Position(to), reset })
 }
 
@@ -256,11 +263,7 @@ fn stale(world: &mut World, what: u8, how: u8) -> Check {
         0 => Input::Fetched { queue, epoch, fetch, deliveries: Vec::new(), next: position },
         1 => Input::Settled { queue, epoch: older, position, result: Ok(()) },
         2 => Input::Committed { queue, epoch: older, position, result: Ok(()) },
-        3 => {
-            let attempt = world.over.last().copied().unwrap_or(AttemptId(9_999));
-            let ok = HttpAnswer { status: 200, ..HttpAnswer::default() };
-            Input::AttemptEnded { attempt, results: vec![AttemptResult::Answered(ok)] }
-        }
+        3 => Input::LeaseDoubtful { queue, epoch: older },
         4 => Input::LeaseRenewed { queue, epoch: older, deadline: None },
         5 => Input::QueueLost { queue, epoch: older },
         6 => Input::FetchFailed { queue, epoch: older, fetch },
@@ -301,6 +304,9 @@ impl World {
     pub(crate) fn heal(&mut self) -> Check {
         if let Some(script) = &mut self.script {
             script.push("-- everything gets well".to_owned());
+        }
+        if self.model.finished {
+            return Ok(());
         }
         let mut config = self.model.config.clone();
         (config.state, config.on_data_loss) = (RunState::Running, DataLossPolicy::Continue);
@@ -372,7 +378,7 @@ impl World {
             return Ok(member);
         };
         let (epoch, soon) = (own.epoch, self.now + Duration::from_secs(2));
-        if own.revoking.is_some() {
+        if own.revoking && self.model.member {
             self.input(Input::RevocationCancelled { queue, epoch })?;
         }
         if own.doubtful || own.deadline.is_some_and(|deadline| deadline < soon) {
@@ -390,7 +396,6 @@ impl World {
         }
         let mut heads = Vec::new();
         for (queue, own) in &self.model.own {
-            let stuck = |position: &u64| self.engine.payload(*queue, Position(*position)).is_some();
             let stuck = own.recs.iter().filter(|(_, rec)| rec.undecodable && rec.fate == Fate::Open);
             let first =
                 stuck.filter(|(position, _)| self.engine.payload(*queue, Position(**position)).is_some());

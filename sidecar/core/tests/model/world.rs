@@ -8,8 +8,8 @@ use std::{
 };
 
 use lockstep_core::{
-    AttemptResult, Engine, Event, FetchId, HttpAnswer, Incoming, Input, Output, Settlement, TransportFailure,
-    VerdictHeader,
+    AttemptResult, Engine, Event, FetchId, HttpAnswer, Incoming, Input, Output, Sabotage, Settlement,
+    TransportFailure, VerdictHeader,
 };
 use lockstep_model::{Epoch, Identity, KeyHash, Moment, Position, QueueId, Settlement as Style};
 
@@ -17,6 +17,9 @@ use crate::{
     case::{Case, Setup, Stored},
     model::{Check, Model, Rec},
 };
+
+/// Changes the engine's outputs before anybody sees them.
+pub(crate) type Tamper = fn(&mut Vec<Output<u64>>);
 
 /// What became of a message.
 #[derive(Debug, Clone, Default)]
@@ -40,6 +43,8 @@ pub(crate) struct BrokerQueue {
     pub(crate) epoch: Epoch,
     /// What was handed over on this channel, by delivery number (one-by-one brokers).
     pub(crate) handed: BTreeMap<u64, usize>,
+    /// The next delivery number.
+    pub(crate) tag: u64,
 }
 
 /// A request that the broker has not answered.
@@ -48,6 +53,8 @@ pub(crate) struct Asked {
     pub(crate) queue: QueueId,
     pub(crate) epoch: Epoch,
     pub(crate) position: u64,
+    /// The position was moved since.
+    pub(crate) void: bool,
 }
 
 #[derive(Debug)]
@@ -67,26 +74,31 @@ pub(crate) struct World {
     /// The message behind each serial number.
     pub(crate) serials: Vec<(usize, usize)>,
     pub(crate) mood: u8,
-    pub(crate) over: Vec<lockstep_core::AttemptId>,
     pub(crate) script: Option<Vec<String>>,
     /// Changes outputs before the reference sees them: proof that it can fail.
-    pub(crate) tamper: Option<fn(&mut Vec<Output<u64>>)>,
+    pub(crate) tamper: Option<Tamper>,
 }
 
 /// Runs a case; a failure comes with its script.
-pub(crate) fn run(case: &Case, tamper: Option<fn(&mut Vec<Output<u64>>)>) -> Check {
-    if judge(case, tamper, &mut None).is_ok() {
+pub(crate) fn run(case: &Case) -> Check {
+    if judge(case, None, None, &mut None).is_ok() {
         return Ok(());
     }
     let mut script = Some(Vec::new());
-    let failure =
-        judge(case, tamper, &mut script).err().unwrap_or_else(|| "it passes when repeated".to_owned());
+    let failure = judge(case, None, None, &mut script).err();
+    let failure = failure.unwrap_or_else(|| "it passes when repeated".to_owned());
     let script = script.unwrap_or_default().join("\n");
     Err(format!("{failure}\n\nscript ('>' goes into the engine, '<' comes out):\n{script}\n\n{failure}"))
 }
 
-fn judge(case: &Case, tamper: Option<fn(&mut Vec<Output<u64>>)>, script: &mut Option<Vec<String>>) -> Check {
-    let mut world = World::new(case);
+/// Runs a case with an engine that is sabotaged or tampered with, keeping the script if there is one.
+pub(crate) fn judge(
+    case: &Case,
+    sabotage: Option<Sabotage>,
+    tamper: Option<Tamper>,
+    script: &mut Option<Vec<String>>,
+) -> Check {
+    let mut world = World::new(case, sabotage);
     world.script = script.take();
     world.tamper = tamper;
     let judged = catch_unwind(AssertUnwindSafe(|| {
@@ -105,7 +117,7 @@ fn judge(case: &Case, tamper: Option<fn(&mut Vec<Output<u64>>)>, script: &mut Op
 }
 
 impl World {
-    pub(crate) fn new(case: &Case) -> Self {
+    pub(crate) fn new(case: &Case, sabotage: Option<Sabotage>) -> Self {
         let setup = case.setup();
         let brokers = setup.queues.iter().map(|log| BrokerQueue {
             became: vec![Became::default(); log.len()],
@@ -114,7 +126,10 @@ impl World {
             ..BrokerQueue::default()
         });
         Self {
-            engine: Engine::new(setup.config.clone()),
+            engine: match sabotage {
+                Some(sabotage) => Engine::new(setup.config.clone()).with_sabotage(sabotage),
+                None => Engine::new(setup.config.clone()),
+            },
             model: Model::new(setup.config.clone()),
             now: Moment::from_millis(1_000),
             wake: None,
@@ -127,7 +142,6 @@ impl World {
             epochs: 0,
             serials: Vec::new(),
             mood: setup.mood,
-            over: Vec::new(),
             script: None,
             tamper: None,
             setup,
@@ -144,7 +158,7 @@ impl World {
 
     fn begin(&mut self) -> Check {
         if let Some(script) = &mut self.script {
-            script.push(format!("{:#?}", self.setup));
+            script.push(format!("{:?}", self.setup));
         }
         if self.log() {
             for queue in self.queues() {
@@ -242,18 +256,23 @@ impl World {
     fn take(&mut self, output: Output<u64>) {
         match output {
             Output::Fetch { queue, epoch, fetch, from, count, bytes } => {
-                self.fetches.push((Asked { queue, epoch, position: from.0 }, fetch, count, bytes));
+                self.fetches.push((
+                    Asked { queue, epoch, position: from.0, void: false },
+                    fetch,
+                    count,
+                    bytes,
+                ));
             }
             Output::CancelFetch { fetch, .. } if self.log() => self.fetches.retain(|asked| asked.1 != fetch),
             Output::CancelFetch { fetch, .. } => self.fetches.retain(|asked| asked.1 != fetch),
             Output::Settle { queue, epoch, position, settlement, .. } => {
-                self.settles.push((Asked { queue, epoch, position: position.0 }, settlement));
+                self.settles.push((Asked { queue, epoch, position: position.0, void: false }, settlement));
             }
             Output::Commit { queue, epoch, position, .. } => {
-                self.commits.push(Asked { queue, epoch, position: position.0 });
+                self.commits.push(Asked { queue, epoch, position: position.0, void: false });
             }
             Output::ReleaseQueue { queue, epoch } => {
-                self.releases.push(Asked { queue, epoch, position: 0 });
+                self.releases.push(Asked { queue, epoch, position: 0, void: false });
             }
             Output::LeaveGroup => self.leaving = true,
             Output::Wait(wake) => self.wake = wake,
@@ -297,7 +316,7 @@ impl World {
             broker.became[broker.committed as usize].gone = true;
             broker.committed += 1;
         }
-        broker.epoch = epoch;
+        (broker.epoch, broker.tag) = (epoch, 0);
         let cursor = Position(if log { broker.committed } else { 0 });
         let settle_within = self.setup.settle_within;
         self.input(Input::QueueAcquired { queue, epoch, deadline, cursor, settle_within })
@@ -306,7 +325,7 @@ impl World {
     /// Answers a fetch with what there is; false when there is nothing to say.
     pub(crate) fn deliver(&mut self, which: usize, how: u8) -> Result<bool, String> {
         let (asked, fetch, count, bytes) = self.fetches[which].clone();
-        let Asked { queue, epoch, position: from } = asked;
+        let Asked { queue, epoch, position: from, .. } = asked;
         let count = match how % 8 {
             5 => 1,
             6 => count as usize + 2,
@@ -360,13 +379,13 @@ impl World {
             if deliveries.len() == count || (size > bytes && !deliveries.is_empty()) {
                 break;
             }
-            let tag = broker.handed.last_key_value().map_or(0, |(tag, _)| tag + 1);
+            let tag = broker.tag;
             let delivery = self.incoming(queue, index, tag);
             self.brokers[number].handed.insert(tag, index);
+            self.brokers[number].tag += 1;
             deliveries.push(delivery);
         }
-        let next = self.brokers[number].handed.last_key_value().map_or(0, |(tag, _)| tag + 1);
-        (deliveries, next)
+        (deliveries, self.brokers[number].tag)
     }
 
     /// The application ends an attempt.
@@ -381,7 +400,6 @@ impl World {
         {
             self.brokers[att.queue.0 as usize].became[index].answered = true;
         }
-        self.over.push(att.id);
         self.input(Input::AttemptEnded { attempt: att.id, results: vec![result] })
     }
 
