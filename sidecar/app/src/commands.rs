@@ -65,7 +65,7 @@ impl From<StartError> for Failure {
             StartError::Delivery(_) | StartError::Settings(_) | StartError::NoDeadLetters => {
                 Self::usage(error)
             }
-            StartError::Admin(_) => Self::failed(error),
+            StartError::Admin(_) | StartError::Signals(_) => Self::failed(error),
         }
     }
 }

@@ -27,8 +27,8 @@ fn main() -> ExitCode {
 /// Help and version are answers, all else is a mistake in the arguments.
 fn explain(error: &clap::Error) -> ExitCode {
     error.print().ok();
-    match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => ExitCode::SUCCESS,
-        _ => ExitCode::from(EX_USAGE),
+    match matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::from(EX_USAGE),
     }
 }

@@ -4,14 +4,14 @@ mod reload;
 mod signals;
 
 use std::{
-    env,
+    env, io,
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError, atomic::AtomicBool},
     time::Duration,
 };
 
 use lockstep_broker::{Broker, Clock};
-use lockstep_contract::{ConfigStatus, names};
+use lockstep_contract::{ConfigStatus, ConsumerGroup, names};
 use lockstep_model::{Capabilities, DeadLetterBy};
 use thiserror::Error;
 use tokio::{
@@ -39,6 +39,8 @@ pub use signals::Signals;
 const COMMANDS: usize = 64;
 /// How long answers of the admin port may still be written at the end.
 const LAST_WORDS: Duration = Duration::from_millis(500);
+/// Warnings of the manifest that `/status` shows, as the contract says.
+const WARNINGS_MAX: usize = 16;
 /// Kubernetes' default of `terminationGracePeriodSeconds`.
 const GRACE_SECONDS: u64 = 30;
 
@@ -77,6 +79,9 @@ pub enum StartError {
     /// The admin port can't be opened.
     #[error(transparent)]
     Admin(#[from] AdminError),
+    /// Signals can't be listened to.
+    #[error("failed to listen to signals: {0}; start the sidecar again")]
+    Signals(io::Error),
     /// The source has no dead-letter queue.
     #[error(
         "retry.whenExhausted or retry.undecodable is DeadLetter, but the source has no dead-letter queue; \
@@ -95,21 +100,15 @@ struct Shared {
 
 /// Runs until a drain is over.
 pub async fn serve<B: Broker>(broker: B, plan: Plan) -> Result<Ended, StartError> {
+    // First of all, so that no signal is missed.
+    let signals = Signals::new().map_err(StartError::Signals)?;
     let group = plan.loaded.group.clone();
     let capabilities = broker.capabilities();
     can_dead_letter(&group, capabilities)?;
     let (settings, missing) = first_settings(&plan)?;
     let http = Arc::new(Http::new(&settings, plan.clock)?);
     let gate = Arc::new(HealthGate::new(health_settings(&group, plan.callback.as_ref())?));
-    let shared = Arc::new(Shared {
-        config: Mutex::new(ConfigStatus {
-            cold_hash: plan.loaded.cold_hash.clone(),
-            hot_hash: plan.loaded.hot_hash.clone(),
-            error: None,
-            warnings: plan.loaded.warnings.iter().take(16).cloned().collect(),
-        }),
-        missing: Mutex::new(missing),
-    });
+    let shared = Arc::new(Shared::new(&plan.loaded, missing));
     let (commands, receiver) = mpsc::channel(COMMANDS);
     let metrics = Arc::new(Metrics::new(env!("CARGO_PKG_VERSION")));
     let ready = Arc::new(AtomicBool::new(false));
@@ -121,19 +120,13 @@ pub async fn serve<B: Broker>(broker: B, plan: Plan) -> Result<Ended, StartError
         metrics: Arc::clone(&metrics),
         ready: Arc::clone(&ready),
         log_level: plan.log_level.clone(),
-        group_uid: env::var(names::env::GROUP_UID).ok().or(group.metadata.uid.clone()).map(Arc::from),
+        group_uid: group_uid(&group),
         identify: identity(&group.metadata.name, &plan.client_id, &shared),
     };
     let (port, server) = admin::listen(group.spec.sidecar.admin_port, admin, stopped).await?;
     let mut server = tokio::spawn(server);
 
-    // A member's place in time differs, so its jitter does too; it is no secret.
-    let seed = unix_ms().unsigned_abs() ^ u64::from(std::process::id()) << 32;
-    let quiet_until = plan.state.unclean().map(|longest| plan.clock.now() + longest);
-    if let Some(longest) = plan.state.unclean() {
-        warn!(seconds = longest.as_secs(), "the last process ended uncleanly: its attempts are waited for");
-    }
-    let engine = engine_config(&group, capabilities, seed, quiet_until);
+    let engine = first_engine_config(&plan, capabilities);
     info!(
         group = group.metadata.name,
         client_id = plan.client_id,
@@ -150,10 +143,9 @@ pub async fn serve<B: Broker>(broker: B, plan: Plan) -> Result<Ended, StartError
     tasks.spawn(poll_closely(Arc::clone(&gate), closely));
     let asked = Arc::clone(&gate);
     tasks.spawn(async move { asked.run().await });
-    let base = engine.clone();
-    let reload = Reload::new(&plan, shared, base, Arc::clone(&http), gate);
+    let reload = Reload::new(&plan, shared, engine.clone(), Arc::clone(&http), gate);
     tasks.spawn(reload.run(commands.clone()));
-    tasks.spawn(signals::drain_at_signal(commands));
+    tasks.spawn(signals::drain_at_signal(signals, commands));
 
     let setup = Setup {
         clock: plan.clock,
@@ -175,6 +167,36 @@ pub async fn serve<B: Broker>(broker: B, plan: Plan) -> Result<Ended, StartError
     Ok(ended)
 }
 
+impl Shared {
+    fn new(loaded: &Loaded, missing: Option<Arc<str>>) -> Self {
+        let config = ConfigStatus {
+            cold_hash: loaded.cold_hash.clone(),
+            hot_hash: loaded.hot_hash.clone(),
+            error: None,
+            warnings: loaded.warnings.iter().take(WARNINGS_MAX).cloned().collect(),
+        };
+        Self { config: Mutex::new(config), missing: Mutex::new(missing) }
+    }
+}
+
+fn group_uid(group: &ConsumerGroup) -> Option<Arc<str>> {
+    let given = env::var(names::env::GROUP_UID).ok();
+    given.or_else(|| group.metadata.uid.clone()).map(Arc::from)
+}
+
+/// The engine's settings at the start.
+fn first_engine_config(plan: &Plan, capabilities: Capabilities) -> lockstep_core::Config {
+    // Members start at different times in different processes, so their jitter differs too; it is no secret.
+    let seed = unix_ms().unsigned_abs() ^ (u64::from(std::process::id()) << 32);
+    let unclean = plan.state.unclean();
+    if let Some(longest) = unclean {
+        let seconds = longest.as_secs();
+        warn!(seconds, "the last process ended uncleanly: what it may still have running is waited for");
+    }
+    let quiet_until = unclean.map(|longest| plan.clock.now() + longest);
+    engine_config(&plan.loaded.group, capabilities, seed, quiet_until)
+}
+
 /// The delivery's settings. In a pod a missing secret is waited for, since Secrets are mounted as optional.
 fn first_settings(plan: &Plan) -> Result<(Settings, Option<Arc<str>>), StartError> {
     let Plan { loaded, callback, source, secrets, .. } = plan;
@@ -192,10 +214,7 @@ fn first_settings(plan: &Plan) -> Result<(Settings, Option<Arc<str>>), StartErro
     }
 }
 
-fn can_dead_letter(
-    group: &lockstep_contract::ConsumerGroup,
-    capabilities: Capabilities,
-) -> Result<(), StartError> {
+fn can_dead_letter(group: &ConsumerGroup, capabilities: Capabilities) -> Result<(), StartError> {
     use lockstep_contract::{Undecodable, WhenExhausted};
     let wanted = group.when_exhausted() == WhenExhausted::DeadLetter
         || group.spec.retry.undecodable == Undecodable::DeadLetter;

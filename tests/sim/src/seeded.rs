@@ -68,7 +68,7 @@ async fn play(seed: u64, weather: Weather) -> Run {
                 members.push(join(&world, &mut dice, &mut born, weather).await);
             }
             4 => {
-                let name = members[index].name.clone();
+                let name = members.get(index).map(|member: &Member| member.name.clone()).unwrap_or_default();
                 world.source.cut(&name);
                 sleep(dice.up_to(Duration::from_secs(2))).await;
                 world.source.restore(&name);

@@ -74,13 +74,10 @@ impl<B: Broker, D: Deliver> Shell<B, D> {
             }
             Output::Settle { queue, epoch, position: _, payload, settlement, attempts, not_after } => {
                 let settlement = translate::settlement(settlement);
-                let settle = Settle { epoch, delivery: payload, settlement, attempts, not_after };
-                if let Some(entry) = self.queues.get_mut(queue) {
-                    if entry.waiting.is_empty() {
-                        self.to_settle.push(queue);
-                    }
-                    entry.waiting.push_back(settle);
-                }
+                self.put_to_batch(
+                    queue,
+                    Settle { epoch, delivery: payload, settlement, attempts, not_after },
+                );
             }
             Output::Commit { queue, epoch, position, last, not_after } => {
                 let commit = Commit { queue, epoch, position, last, not_after };
@@ -122,6 +119,15 @@ impl<B: Broker, D: Deliver> Shell<B, D> {
         let (handle, call) = work::attempt(&self.deliver, self.clock, id, request);
         self.attempt_handles.insert(id, handle);
         self.attempts.push(call);
+    }
+
+    /// Settlements of one queue wait for the end of the turn, to be sent together.
+    fn put_to_batch(&mut self, queue: QueueId, settle: Settle) {
+        let Some(entry) = self.queues.get_mut(queue) else { return };
+        if entry.waiting.is_empty() {
+            self.to_settle.push(queue);
+        }
+        entry.waiting.push_back(settle);
     }
 
     /// Sends what waits for one queue, unless a batch before it is still with the broker.

@@ -106,7 +106,7 @@ impl Reload {
             config.hot_hash = loaded.hot_hash;
             config.error =
                 (!cold.is_empty()).then(|| format!("these changes need a restart: {}", cold.join(", ")));
-            config.warnings = loaded.warnings.into_iter().take(16).collect();
+            config.warnings = loaded.warnings.into_iter().take(super::WARNINGS_MAX).collect();
         });
         if loaded.group == self.group {
             return None;

@@ -2,7 +2,7 @@ use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     sync::mpsc,
 };
-use tracing::{info, warn};
+use tracing::info;
 
 use crate::runtime::Command;
 
@@ -29,14 +29,9 @@ impl Signals {
 }
 
 /// The first signal begins the drain.
-pub(super) async fn drain_at_signal(commands: mpsc::Sender<Command>) {
-    match Signals::new() {
-        Ok(mut signals) => {
-            signals.next().await;
-            info!("asked to end: draining; a second signal ends at once");
-            // A closed channel means that a drain is over.
-            drop(commands.send(Command::Drain).await);
-        }
-        Err(error) => warn!(%error, "signals can't be listened to: SIGTERM will end without a drain"),
-    }
+pub(super) async fn drain_at_signal(mut signals: Signals, commands: mpsc::Sender<Command>) {
+    signals.next().await;
+    info!("asked to end: draining; a second signal ends at once");
+    // A closed channel means that a drain is over.
+    drop(commands.send(Command::Drain).await);
 }

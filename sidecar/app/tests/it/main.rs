@@ -1,5 +1,8 @@
 //! The binary as people and Kubernetes use it.
 
+#[cfg(test)]
 mod commands;
+#[cfg(test)]
 mod rig;
+#[cfg(test)]
 mod running;

@@ -173,16 +173,13 @@ async fn attempts_survive_a_restart_and_an_unclean_one_waits() {
     // The earlier process's attempts could have run for the timeout.
     assert!(world.clock.now().since(crashed) >= Duration::from_secs(5));
     assert_eq!(second.drain().await, Ended::Drained);
-    let attempts: Vec<u32> = world
-        .app
-        .history()
-        .events()
-        .iter()
-        .filter_map(|event| match event {
-            lockstep_history::Event::Start { attempt, .. } => Some(*attempt),
-            _ => None,
-        })
-        .collect();
+    let history = world.app.history();
+    let mut attempts = Vec::new();
+    for event in history.events() {
+        if let lockstep_history::Event::Start { attempt, .. } = event {
+            attempts.push(*attempt);
+        }
+    }
     assert_eq!(attempts, [1, 2, 3, 4]);
     world.judge();
 
