@@ -56,10 +56,7 @@ pub(super) fn deliveries(context: &Context<'_>, body: Bytes) -> Result<Taken, St
             }
             Ok(Entry::Stored(stored)) => {
                 let position = rising(stored.offset, least)?;
-                match stored.decompressed(context.limits) {
-                    Ok(stored) => delivery(context, position, stored),
-                    Err(bad) => undecodable(context, position, *bad),
-                }
+                plain(context, position, *stored)
             }
             Ok(Entry::Bad(bad)) => {
                 // A place that can't be read is the first that it can be.
@@ -96,6 +93,21 @@ fn wanted(context: &Context<'_>, stored: &Stored) -> bool {
 
 fn text(stored: &Stored, name: &[u8]) -> Option<Text> {
     Text::from_utf8(stored.properties.get_bytes(name)?).ok()
+}
+
+/// The message with its plain body, or with its body as stored when that can't be had: everything else of it can.
+fn plain(context: &Context<'_>, position: Position, mut stored: Stored) -> Delivery {
+    match stored.plain_body(context.limits) {
+        Ok(body) => {
+            stored.body = body;
+            delivery(context, position, stored)
+        }
+        Err(error) => {
+            let raw = std::mem::take(&mut stored.body);
+            let undecodable = Some(Undecodable { raw, reason: Arc::from(error.to_string()) });
+            Delivery { undecodable, ..delivery(context, position, stored) }
+        }
+    }
 }
 
 fn delivery(context: &Context<'_>, position: Position, stored: Stored) -> Delivery {

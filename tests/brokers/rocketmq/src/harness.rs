@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicU32, Ordering},
     },
     time::Duration,
@@ -16,15 +16,21 @@ use lockstep_broker::{
 };
 use lockstep_model::{Capabilities, Epoch, Message, QueueId};
 use lockstep_rocketmq::{
-    Config, Filter, KeySource, RocketKeeper, RocketMq, RocketReader, RocketSettler, StartPosition, Subscription,
-    codec::{Command, Entry, StoredMessages, write_properties},
+    Config, Filter, KeySource, RocketKeeper, RocketMq, RocketReader, RocketSettler, StartPosition,
+    Subscription,
+    codec::{Command, Entry, StoredMessages, sys_flag, write_properties},
     protocol::{
-        CreateGroup, CreateTopic, GroupConfig, MaxOffset, MinOffset, Pull, QueryOffset, Request, RouteRequest,
-        SendMessage,
+        CreateGroup, CreateTopic, GroupConfig, MaxOffset, MinOffset, Pull, QueryOffset, Request,
+        RouteRequest, SendMessage,
     },
     remoting::{Remoting, RemotingConfig},
 };
-use tokio::time::{Instant, sleep};
+use tokio::{
+    io::copy_bidirectional,
+    net::{TcpListener, TcpStream},
+    sync::watch,
+    time::{Instant, sleep},
+};
 
 /// How long one question to a server may take.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -59,6 +65,36 @@ pub struct Topic {
     group: Arc<str>,
     clock: Clock,
     remoting: Remoting,
+    wires: Mutex<BTreeMap<String, Wire>>,
+}
+
+/// A member's way to the broker, which can be cut.
+#[derive(Debug)]
+struct Wire {
+    address: String,
+    connected: watch::Sender<bool>,
+}
+
+impl Wire {
+    async fn to(broker: String) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port must be there");
+        let address = listener.local_addr().expect("a bound socket must have an address").to_string();
+        let (connected, state) = watch::channel(true);
+        tokio::spawn(async move {
+            // Ends with the source, which holds the other end.
+            while let Ok((mut ours, _)) = listener.accept().await {
+                let (broker, mut state) = (broker.clone(), state.clone());
+                tokio::spawn(async move {
+                    let Ok(mut theirs) = TcpStream::connect(broker).await else { return };
+                    tokio::select! {
+                        _ = copy_bidirectional(&mut ours, &mut theirs) => {}
+                        _ = state.wait_for(|connected| !connected) => {}
+                    }
+                });
+            }
+        });
+        Self { address, connected }
+    }
 }
 
 impl Harness for Servers {
@@ -78,6 +114,7 @@ impl Harness for Servers {
             group: Arc::from(group.as_str()),
             clock: Clock::new(),
             remoting,
+            wires: Mutex::default(),
         };
         let queues = i32::try_from(queues).expect("queues must be few");
         source.ask(&CreateTopic { topic: topic.clone(), queues, attributes: None }).await;
@@ -98,6 +135,25 @@ impl Topic {
             Ok(reply) => reply,
             Err(error) => panic!("the broker must answer: {error}"),
         }
+    }
+
+    fn outgoing(&self, queue: usize) -> SendMessage {
+        SendMessage {
+            group: Arc::from("conformance"),
+            topic: Arc::clone(&self.topic),
+            queue_id: number(queue),
+            sys_flag: 0,
+            flag: 0,
+            born_ms: 1,
+            properties: String::new(),
+            reconsume_times: 0,
+            body: Bytes::new(),
+        }
+    }
+
+    fn connect(&self, client_id: &str, connected: bool) -> bool {
+        let wires = self.wires.lock().expect("no test panics meanwhile");
+        wires.get(client_id).is_some_and(|wire| wire.connected.send(connected).is_ok())
     }
 
     fn config(&self, client_id: &str) -> Config {
@@ -127,7 +183,19 @@ impl Source for Topic {
     }
 
     async fn member(&self, client_id: &str) -> Plain {
-        Plain(RocketMq::new(self.config(client_id)))
+        let wire = Wire::to(self.broker.clone()).await;
+        let mut config = self.config(client_id);
+        config.address_overrides.insert(self.broker.clone(), wire.address.clone());
+        self.wires.lock().expect("no test panics meanwhile").insert(client_id.to_owned(), wire);
+        Plain(RocketMq::new(config))
+    }
+
+    async fn cut(&self, client_id: &str) -> bool {
+        self.connect(client_id, false)
+    }
+
+    async fn restore(&self, client_id: &str) {
+        self.connect(client_id, true);
     }
 
     fn queue_name(&self, queue: usize) -> String {
@@ -137,17 +205,8 @@ impl Source for Topic {
     async fn publish(&self, queue: usize, message: Message) {
         let key = message.key.as_ref().map(|key| (&b"__SHARDINGKEY"[..], key.as_bytes()));
         let properties = write_properties(message.properties.iter().chain(key));
-        let send = SendMessage {
-            group: Arc::from("conformance"),
-            topic: Arc::clone(&self.topic),
-            queue_id: number(queue),
-            sys_flag: 0,
-            flag: 0,
-            born_ms: 1,
-            properties: String::from_utf8(properties.to_vec()).expect("properties must be text"),
-            reconsume_times: 0,
-            body: message.body,
-        };
+        let properties = String::from_utf8(properties.to_vec()).expect("properties must be text");
+        let send = SendMessage { properties, body: message.body, ..self.outgoing(queue) };
         // Brokers fail at a request without content, yet store an empty message out of a batch.
         if send.body.is_empty() {
             self.ask(&batch_of_one(&send)).await;
@@ -195,6 +254,13 @@ impl Source for Topic {
             }
             offset = reply.next;
         }
+    }
+
+    async fn publish_undecodable(&self, queue: usize, raw: Bytes) -> bool {
+        // Brokers store what producers call compressed without a look at it.
+        let send = SendMessage { sys_flag: sys_flag::COMPRESSED, body: raw, ..self.outgoing(queue) };
+        self.ask(&send).await;
+        true
     }
 
     async fn kill(&self, _client_id: &str) {
@@ -261,7 +327,9 @@ impl PlainKeeper {
                 self.keeper.release(*queue, *epoch);
                 true
             }
-            LeaseEvent::Lost { queue, .. } | LeaseEvent::Released { queue, .. } => self.hidden.remove(queue).is_some(),
+            LeaseEvent::Lost { queue, .. } | LeaseEvent::Released { queue, .. } => {
+                self.hidden.remove(queue).is_some()
+            }
             LeaseEvent::Renewed { queue, .. }
             | LeaseEvent::Doubtful { queue, .. }
             | LeaseEvent::Revoking { queue, .. }
