@@ -67,7 +67,8 @@ pub struct Setup {
 pub enum Ended {
     /// A drain finished with nothing in flight.
     Drained,
-    /// The drain's deadline came with attempts still running; they were cut.
+    /// Attempts were cut, by the drain's deadline or with a lease, so recently that the application may still work on
+    /// them.
     DeadlineReached,
 }
 

@@ -36,6 +36,7 @@ pub struct State {
     unclean: Option<Duration>,
     first_start_ms: i64,
     last_epoch: Epoch,
+    epoch_changed: bool,
     storm: u32,
     heads: BTreeMap<QueueName, Vec<Head>>,
     dirty: BTreeSet<QueueName>,
@@ -148,11 +149,11 @@ impl State {
         }
     }
 
-    /// Keeps the highest epoch seen.
+    /// Keeps the highest epoch seen. Written by [`State::flush`].
     pub fn save_epoch(&mut self, epoch: Epoch) {
         if epoch > self.last_epoch {
             self.last_epoch = epoch;
-            self.save(LAST_EPOCH, epoch.0.to_string().as_bytes());
+            self.epoch_changed = true;
         }
     }
 
@@ -194,8 +195,11 @@ impl State {
         self.dirty.insert(QueueName::clone(queue));
     }
 
-    /// Writes what changed: one file for each queue that did.
+    /// Writes what changed: the epoch, and one file for each queue that did.
     pub fn flush(&mut self) {
+        if std::mem::take(&mut self.epoch_changed) {
+            self.save(LAST_EPOCH, self.last_epoch.0.to_string().as_bytes());
+        }
         while let Some(queue) = self.dirty.pop_first() {
             let heads = self.heads.get(&queue).map(Vec::as_slice).unwrap_or_default();
             let file = QueueFile {

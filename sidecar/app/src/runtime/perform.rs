@@ -70,6 +70,7 @@ impl<B: Broker, D: Deliver> Shell<B, D> {
             Output::CancelAttempt { attempt } => {
                 if let Some(handle) = self.attempt_handles.get(&attempt) {
                     handle.abort();
+                    self.cut_until = self.clock.now() + self.config.timeout;
                 }
             }
             Output::Settle { queue, epoch, position: _, payload, settlement, attempts, not_after } => {

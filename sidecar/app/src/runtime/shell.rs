@@ -65,6 +65,8 @@ pub(super) struct Shell<B: Broker, D> {
     pub(super) draining: bool,
     /// The longest timeout of attempts of this process, for the marker.
     pub(super) longest_timeout: Duration,
+    /// Until when the application may still work on requests that were cut.
+    pub(super) cut_until: Moment,
     /// The delivery that the current input is about, to name its message in logs.
     pub(super) current: Option<Payload>,
     /// Whether the engine refused the last command by hand.
@@ -135,6 +137,7 @@ impl<B: Broker, D: Deliver> Shell<B, D> {
             drain_timeout,
             draining: false,
             longest_timeout,
+            cut_until: Moment::ZERO,
             current: None,
             by_hand_refused: false,
             done_counter,
@@ -159,10 +162,11 @@ impl<B: Broker, D: Deliver> Shell<B, D> {
         }
     }
 
-    /// The process is about to end.
+    /// The process is about to end. Where the application may still work on something that was cut, the marker stays,
+    /// so that the next process waits for it.
     pub(super) fn end(mut self) -> Ended {
         self.state.flush();
-        if self.attempts.is_empty() {
+        if self.attempts.is_empty() && self.cut_until <= self.clock.now() {
             self.state.mark_clean();
             Ended::Drained
         } else {

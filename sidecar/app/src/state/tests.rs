@@ -55,6 +55,7 @@ fn ids_counts_and_times_stay() {
     first.save_epoch(Epoch(50));
     first.save_epoch(Epoch(40));
     first.save_storm(3);
+    first.flush();
     let second = State::open(folder.path());
     assert_eq!(second.client_id(|| "b".to_owned()), "a");
     assert_eq!((second.last_epoch(), second.storm()), (Epoch(50), 3));
