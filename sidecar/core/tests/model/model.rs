@@ -153,7 +153,7 @@ pub(crate) struct Model {
     pub(crate) storm_told: bool,
     /// Dead letters and skips in a row.
     pub(crate) row: u32,
-    /// The same if late successes do not count.
+    /// The same at most: late successes do not count, and what reached its end counts before it left.
     pub(crate) row_most: u32,
     pub(crate) row_of: BTreeSet<(QueueId, Identity)>,
     pub(crate) reconfigured_at: Moment,
@@ -555,6 +555,7 @@ impl Model {
             return;
         }
         let (now, done, cap) = (self.now, self.done, self.config.retry_after_max);
+        let max = self.config.max_attempts;
         if verdict == Verdict::Misconfigured {
             self.misconfigured.insert((att.queue, att.position, att.epoch));
             self.blamed_most.insert((att.queue, att.position, att.epoch));
@@ -575,6 +576,9 @@ impl Model {
             return;
         }
         let pause = rec.judge(verdict, now, done, cap);
+        let spent = max > 0 && rec.spent.last().is_some_and(|spent| *spent >= max);
+        let over = spent || matches!(verdict, Verdict::Never | Verdict::DeadLetter | Verdict::Skip);
+        self.row_most += u32::from(over);
         if let Some(pause) = pause {
             self.pause = self.pause.max(now + pause);
         }

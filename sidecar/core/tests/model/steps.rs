@@ -302,7 +302,7 @@ fn fetch_failed(world: &mut World, which: u8, _: u8) -> Check {
 impl World {
     /// Everything gets well and stays so; then nothing may be left unfinished or uncommitted.
     pub(crate) fn heal(&mut self) -> Check {
-        if let Some(script) = &mut self.script {
+        if let Some(script) = &mut self.record.script {
             script.push("-- everything gets well".to_owned());
         }
         if self.model.finished {

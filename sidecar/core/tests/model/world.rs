@@ -2,7 +2,7 @@
 //! reference.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     panic::{AssertUnwindSafe, catch_unwind},
     time::Duration,
 };
@@ -74,20 +74,29 @@ pub(crate) struct World {
     /// The message behind each serial number.
     pub(crate) serials: Vec<(usize, usize)>,
     pub(crate) mood: u8,
-    pub(crate) script: Option<Vec<String>>,
+    pub(crate) record: Record,
     /// Changes outputs before the reference sees them: proof that it can fail.
     pub(crate) tamper: Option<Tamper>,
 }
 
+/// What is kept of a run.
+#[derive(Debug, Default)]
+pub(crate) struct Record {
+    /// Inputs and outputs, if they are wanted.
+    pub(crate) script: Option<Vec<String>>,
+    /// The kinds of outputs that came.
+    pub(crate) seen: BTreeSet<&'static str>,
+}
+
 /// Runs a case; a failure comes with its script.
 pub(crate) fn run(case: &Case) -> Check {
-    if judge(case, None, None, &mut None).is_ok() {
+    if judge(case, None, None, &mut Record::default()).is_ok() {
         return Ok(());
     }
-    let mut script = Some(Vec::new());
-    let failure = judge(case, None, None, &mut script).err();
+    let mut record = Record { script: Some(Vec::new()), ..Record::default() };
+    let failure = judge(case, None, None, &mut record).err();
     let failure = failure.unwrap_or_else(|| "it passes when repeated".to_owned());
-    let script = script.unwrap_or_default().join("\n");
+    let script = record.script.unwrap_or_default().join("\n");
     Err(format!("{failure}\n\nscript ('>' goes into the engine, '<' comes out):\n{script}\n\n{failure}"))
 }
 
@@ -96,10 +105,10 @@ pub(crate) fn judge(
     case: &Case,
     sabotage: Option<Sabotage>,
     tamper: Option<Tamper>,
-    script: &mut Option<Vec<String>>,
+    record: &mut Record,
 ) -> Check {
     let mut world = World::new(case, sabotage);
-    world.script = script.take();
+    world.record = std::mem::take(record);
     world.tamper = tamper;
     let judged = catch_unwind(AssertUnwindSafe(|| {
         world.begin()?;
@@ -108,7 +117,7 @@ pub(crate) fn judge(
         }
         world.heal()
     }));
-    *script = world.script.take();
+    *record = std::mem::take(&mut world.record);
     judged.unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
         let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
@@ -142,7 +151,7 @@ impl World {
             epochs: 0,
             serials: Vec::new(),
             mood: setup.mood,
-            script: None,
+            record: Record::default(),
             tamper: None,
             setup,
         }
@@ -157,7 +166,7 @@ impl World {
     }
 
     fn begin(&mut self) -> Check {
-        if let Some(script) = &mut self.script {
+        if let Some(script) = &mut self.record.script {
             script.push(format!("{:?}", self.setup));
         }
         if self.log() {
@@ -219,7 +228,7 @@ impl World {
 
     /// One input through the reference and the engine, and its outputs back.
     pub(crate) fn input(&mut self, input: Input<u64>) -> Check {
-        if let Some(script) = &mut self.script {
+        if let Some(script) = &mut self.record.script {
             script.push(format!("{:>10} > {input:?}", format!("{:?}", self.now)));
         }
         self.model.input(self.now, &input);
@@ -237,7 +246,7 @@ impl World {
             tamper(&mut outputs);
         }
         for output in outputs {
-            if let Some(script) = &mut self.script {
+            if let Some(script) = &mut self.record.script {
                 script.push(format!("{:>10} < {output:?}", ""));
             }
             let judged = self.model.output(&output, &self.engine);
@@ -254,6 +263,7 @@ impl World {
     }
 
     fn take(&mut self, output: Output<u64>) {
+        self.record.seen.extend(crate::sabotage::kind(&output));
         match output {
             Output::Fetch { queue, epoch, fetch, from, count, bytes } => {
                 self.fetches.push((
