@@ -1,8 +1,8 @@
 //! Whether the design allows an output now.
 
 use lockstep_core::{
-    AttemptId, ByHand, Engine, Event, FetchId, Hold, OrderingMode, Output, Settlement, UndecodablePolicy,
-    WhenExhausted, limits,
+    AttemptId, AttemptNotice, ByHand, Engine, Event, FetchId, Hold, OrderingMode, Output, Settlement,
+    UndecodablePolicy, WhenExhausted, limits,
 };
 use lockstep_model::{Epoch, Identity, Moment, Position, QueueId, Settlement as Style};
 
@@ -451,13 +451,36 @@ impl Model {
                 self.storm_told = *open;
                 Ok(())
             }
-            Event::AttemptEnded { .. }
-            | Event::Unblocked { .. }
+            Event::AttemptEnded { queue, position, notice, attempts, .. } => {
+                self.told(*queue, position.0, *notice, *attempts)
+            }
+            Event::Unblocked { .. }
             | Event::Moved { .. }
             | Event::EndpointPaused { .. }
             | Event::Abandoned { .. }
             | Event::Stale { .. } => Ok(()),
         }
+    }
+
+    /// What metrics are told of an attempt is what came of it.
+    fn told(&self, queue: QueueId, position: u64, notice: AttemptNotice, attempts: u32) -> Check {
+        let Some((verdict, orphan)) = self.last_end else { return Err("no attempt ended".to_owned()) };
+        let right = match notice {
+            AttemptNotice::Late => orphan,
+            AttemptNotice::Done => verdict == Verdict::Done,
+            AttemptNotice::Again => {
+                matches!(verdict, Verdict::Again | Verdict::Pause(_) | Verdict::Snooze(_))
+            }
+            AttemptNotice::Snoozed => matches!(verdict, Verdict::Pause(_) | Verdict::Snooze(_)),
+            AttemptNotice::Never => matches!(verdict, Verdict::Never | Verdict::DeadLetter | Verdict::Skip),
+            AttemptNotice::Misconfigured => verdict == Verdict::Misconfigured,
+            AttemptNotice::Unreachable | AttemptNotice::Cancelled => verdict == Verdict::Unreachable,
+        };
+        ensure!(right, "told as {notice:?}, was {verdict:?}");
+        let rec = self.own.get(&queue).and_then(|own| own.recs.get(&position)).filter(|_| !orphan);
+        let counted = rec.is_none_or(|rec| rec.spent.contains(&attempts));
+        ensure!(counted, "I7: told that {attempts} are spent");
+        Ok(())
     }
 
     fn skipped(&mut self, queue: QueueId, position: u64, by_hand: bool) -> Check {

@@ -45,7 +45,7 @@ fn seed() -> [u8; 32] {
 }
 
 fn any_case(mode: OrderingMode, settlement: Settlement) -> impl Strategy<Value = Case> {
-    let steps = proptest::collection::vec(any::<(u8, u8, u8)>(), 0..60);
+    let steps = proptest::collection::vec(any::<(u8, u8, u8)>(), 0..80);
     (any::<[u8; 24]>(), steps).prop_map(move |(setup, steps)| Case { mode, settlement, setup, steps })
 }
 

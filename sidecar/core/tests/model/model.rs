@@ -135,6 +135,8 @@ pub(crate) struct Model {
     pub(crate) saved: BTreeMap<(QueueId, Identity), u32>,
     /// 2xx known whose settlement is not (one-by-one brokers).
     pub(crate) known: BTreeSet<(QueueId, Identity)>,
+    /// What the last attempt came to, and whether its ownership was over.
+    pub(crate) last_end: Option<(Verdict, bool)>,
     pub(crate) healthy: bool,
     pub(crate) ill_since: Moment,
     pub(crate) member: bool,
@@ -178,6 +180,7 @@ impl Model {
             restored: BTreeMap::new(),
             saved: BTreeMap::new(),
             known: BTreeSet::new(),
+            last_end: None,
             healthy: false,
             ill_since: Moment::ZERO,
             member: false,
@@ -538,6 +541,7 @@ impl Model {
     fn ended(&mut self, att: &Att, result: &AttemptResult) {
         let verdict = verdict(&self.config, result);
         self.adapt(att, result, verdict);
+        self.last_end = Some((verdict, att.orphan));
         let closes = !matches!(verdict, Verdict::Misconfigured | Verdict::Unreachable);
         let open = self.misconfigured.len() >= limits::BREAKER_MESSAGES;
         if verdict == Verdict::Done || (closes && open) {
@@ -560,6 +564,7 @@ impl Model {
             self.misconfigured.insert((att.queue, att.position, att.epoch));
             self.blamed_most.insert((att.queue, att.position, att.epoch));
         }
+        let open = self.misconfigured.len() >= limits::BREAKER_MESSAGES || self.breaker_told;
         self.done += u64::from(verdict == Verdict::Done);
         let Some(rec) = self.owned(att.queue, att.epoch).and_then(|own| own.recs.get_mut(&att.position))
         else {
@@ -574,6 +579,10 @@ impl Model {
             let id = (att.queue, rec.identity.clone());
             self.known.insert(id);
             return;
+        }
+        if open && let Some((_, otherwise)) = &mut rec.misconfigured {
+            // While the breaker is open it is the endpoint's fault more than the message's.
+            *otherwise = true;
         }
         let pause = rec.judge(verdict, now, done, cap);
         let spent = max > 0 && rec.spent.last().is_some_and(|spent| *spent >= max);
