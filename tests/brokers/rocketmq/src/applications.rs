@@ -11,7 +11,7 @@ use lockstep_tests_support::{
 
 use crate::{
     plan::Plan,
-    world::{QUEUES, Setting, Site, World},
+    world::{Delivery, QUEUES, Setting, Site, World},
 };
 
 const END: Duration = Duration::from_secs(300);
@@ -21,9 +21,11 @@ pub fn killed(site: &Site, plan: &Plan) -> String {
     let mut world = World::new(site, "app", Setting::default(), Duration::from_millis(10));
     world.publish(plan.messages_with_faults, 64, |_| "a");
     world.join("one");
+    let mut kills = Vec::new();
     for _ in 0..plan.application_kills {
         world.await_deliveries("one", now_micros(), 50, Duration::from_secs(90));
         world.fault("kill of the application", 1, 0);
+        kills.push(now_micros());
         world.app.kill();
         // Long enough for many refused connections, were they made.
         let down = now_micros() + 1_500_000;
@@ -32,10 +34,30 @@ pub fn killed(site: &Site, plan: &Plan) -> String {
     }
     world.await_end(END);
     world.leave("one");
-    // Each kill charges at most the attempts that it broke off; refused connections are charged nowhere.
-    let attempts = world.deliveries().iter().map(|one| one.attempt).max().unwrap_or_default();
+    let highest = uncharged_refusals(&world.deliveries(), &kills);
     let verdict = world.judge(&Rules::new(Order::PerQueue), []);
-    format!("highest attempt {attempts}; {verdict}")
+    format!("highest attempt {highest}; {verdict}")
+}
+
+/// Each kill charges at most the attempts that it broke off; refused connections, many in each time that the
+/// application is down, are charged nowhere. The highest attempt.
+fn uncharged_refusals(log: &[Delivery], kills: &[u64]) -> u32 {
+    for (index, one) in log.iter().enumerate() {
+        let same = |other: &&Delivery| other.queue == one.queue && other.position == one.position;
+        let before = log[..index].iter().rfind(same);
+        // A message that was not seen before may have been on its way at the last kill.
+        let since = before.map_or_else(|| last_kill(kills, one.start), |before| before.start);
+        let met = kills.iter().filter(|kill| (since..one.start).contains(*kill)).count();
+        let base = before.map_or(1, |before| before.attempt);
+        let most = base + u32::try_from(met).unwrap();
+        let (queue, position, attempt) = (&one.queue, one.position, one.attempt);
+        assert!(attempt <= most, "{queue} @{position} came with attempt {attempt}, {met} kills after {base}");
+    }
+    log.iter().map(|one| one.attempt).max().unwrap_or_default()
+}
+
+fn last_kill(kills: &[u64], at: u64) -> u64 {
+    kills.iter().copied().rfind(|kill| *kill < at).unwrap_or(at)
 }
 
 /// A message that always crashes the application is charged, reaches its limit and is dead-lettered; the rest goes on.

@@ -8,8 +8,10 @@
 
 pub mod applications;
 pub mod changes;
+pub mod conformance;
 pub mod faults;
 pub mod handover;
+pub mod harness;
 pub mod members;
 pub mod messages;
 pub mod plan;
@@ -33,6 +35,7 @@ pub struct Scenario {
 /// All scenarios, in the order in which they share servers best.
 pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "members_beside_java", servers: Servers::JAVA, run: members::beside_java },
+    Scenario { name: "conformance", servers: Servers::QUICK, run: conformance::suite },
     Scenario { name: "members_per_key", servers: Servers::QUICK, run: members::per_key },
     Scenario { name: "sigterm", servers: Servers::QUICK, run: handover::sigterm },
     Scenario { name: "frozen_owner", servers: Servers::QUICK, run: handover::frozen_owner },
@@ -49,6 +52,7 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "one_client_id_twice", servers: Servers::QUICK, run: changes::twins },
     Scenario { name: "silent_servers", servers: Servers::QUICK, run: changes::silence },
     Scenario { name: "reset_positions", servers: Servers::QUICK, run: changes::reset },
+    Scenario { name: "old_conformance", servers: Servers::OLD, run: conformance::suite },
     Scenario { name: "old_members", servers: Servers::OLD, run: members::alone },
     Scenario { name: "old_members_per_key", servers: Servers::OLD, run: members::per_key },
     Scenario { name: "old_sigterm", servers: Servers::OLD, run: handover::sigterm },

@@ -188,8 +188,19 @@ impl<'a> World<'a> {
     /// Publishes `count` messages of 1 KB over all queues, each key always to one queue. Messages with a tag other
     /// than `a` are no part of what must be delivered.
     pub fn publish(&mut self, count: usize, keys: usize, tag_of: fn(usize) -> &'static str) {
-        let queues: Vec<(&str, u32)> =
-            BROKERS.iter().flat_map(|broker| (0..QUEUES).map(move |queue| (*broker, queue))).collect();
+        self.publish_except(&[], count, keys, tag_of);
+    }
+
+    /// The same without some of the queues.
+    pub fn publish_except(
+        &mut self,
+        without: &[(&str, u32)],
+        count: usize,
+        keys: usize,
+        tag_of: fn(usize) -> &'static str,
+    ) {
+        let queues = BROKERS.iter().flat_map(|broker| (0..QUEUES).map(move |queue| (*broker, queue)));
+        let queues: Vec<(&str, u32)> = queues.filter(|queue| !without.contains(queue)).collect();
         let mut batches: Vec<Vec<Outgoing>> = vec![Vec::new(); queues.len()];
         for index in 0..count {
             let key = index % keys.max(queues.len());
