@@ -50,7 +50,9 @@ impl Reader for RocketReader {
             Ok(reply) => self.take(&queue, request, reply).await,
             Err(error) => {
                 // Nobody waits for this answer but the queue's own next fetch.
-                tokio::time::sleep(REFUSED_PAUSE).await;
+                let wants_time =
+                    matches!(error.problem.reason, reason::BROKER_BUSY | reason::SUBSCRIPTION_UNKNOWN);
+                tokio::time::sleep(if wants_time { REFUSED_PAUSE } else { IDLE_PAUSE }).await;
                 Err(error)
             }
         }

@@ -168,10 +168,13 @@ impl Driver {
             Wish::Join if self.joined => {}
             Wish::Join => {
                 info!(group = %self.shared.group, client_id = %self.shared.config.client_id, "joining the group");
+                // Who changed their mind before the brokers were told is a member still.
+                if matches!(self.leaving, Some(Leaving::Unregistering | Leaving::Unregistered)) {
+                    self.links.register_again(now);
+                }
                 (self.joined, self.leaving) = (true, None);
                 self.machine.join();
                 self.membership.begin(now);
-                self.links.begin(now);
             }
             Wish::Leave => {
                 if self.joined || self.leaving.is_none() {

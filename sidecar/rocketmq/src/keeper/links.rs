@@ -56,9 +56,9 @@ enum State {
 pub(super) struct Links(BTreeMap<Arc<str>, Link>);
 
 impl Links {
-    pub(super) fn begin(&mut self, now: Moment) {
+    /// Begins a new session on each connection, after a farewell that may not have arrived yet.
+    pub(super) fn register_again(&mut self, now: Moment) {
         for link in self.0.values_mut() {
-            // What was unregistered must say so again; a connection may be open already.
             link.registered = false;
             (link.beat, link.beating) = (now, false);
             if link.state == State::Up {

@@ -224,3 +224,33 @@ async fn leaving_unlocks_what_is_released_before_it_unregisters_and_keeps_the_re
     member.keeper.join();
     assert!(member.acquired().await.epoch > first.epoch);
 }
+
+#[tokio::test]
+async fn who_leaves_and_comes_back_at_once_keeps_the_queue() {
+    let fake = Fake::start(1).await;
+    let (mut member, owned) = Member::owner(&fake).await;
+    member.keeper.leave();
+    member.keeper.join();
+    member.source("the group", |state| !state.connected).await;
+    member.source("the group again", |state| state.connected && state.problem.is_none()).await;
+    member.commit(&owned, 0, Identity::None, None).await.unwrap();
+    assert_eq!((fake.count(35), fake.count(42)), (0, 0));
+}
+
+#[tokio::test]
+async fn who_comes_back_during_the_farewell_is_a_member_again() {
+    let fake = Fake::start(1).await;
+    let (mut member, owned) = Member::owner(&fake).await;
+    member.keeper.leave();
+    member.keeper.release(owned.queue, owned.epoch);
+    fake.until("the farewell", |script| script.journal.iter().any(|c| c.code == 35)).await;
+    member.keeper.join();
+    let again = member
+        .find("the queue again", |event| match event {
+            LeaseEvent::Acquired { epoch, .. } => Some(epoch),
+            _ => None,
+        })
+        .await;
+    assert!(again > owned.epoch);
+    assert!(fake.script().is_member("me"));
+}
