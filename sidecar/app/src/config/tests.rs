@@ -143,3 +143,18 @@ fn every_mistake_is_told_at_once() {
         assert!(error.contains(field), "{error}");
     }
 }
+
+#[test]
+fn mounted_files_make_one_group_and_only_the_hot_one_is_watched() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let wanted = group("\n  delivery: {timeoutSeconds: 3, path: /orders}\n");
+    fs::write(path("cold"), wanted.cold_file()).unwrap();
+    fs::write(path("hot"), wanted.hot_file()).unwrap();
+    let origin = Origin::Mounted { cold: path("cold"), hot: path("hot") };
+    let loaded = origin.load().unwrap();
+    assert_eq!(loaded.group.spec, wanted.spec);
+    assert_eq!(loaded.cold_hash, config_hash(&wanted.cold_file()));
+    assert_eq!(loaded.hot_hash, config_hash(&wanted.hot_file()));
+    assert_eq!(origin.files(), [path("hot")]);
+}

@@ -2,7 +2,7 @@
 
 use std::{fs, process::Output};
 
-use crate::rig::{App, Rig, free_port, manifest, run, until};
+use crate::rig::{App, Rig, free_port, manifest, program, run, until};
 
 fn text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
@@ -33,6 +33,25 @@ fn five_mistakes_are_told_at_once_and_exit_64() {
     {
         assert!(text(&output).contains(field), "{field} is not in {}", text(&output));
     }
+}
+
+#[test]
+fn a_pod_tolerates_what_a_person_must_correct() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("group.yaml");
+    fs::write(&file, manifest("  delivery: {newer: 1}")).unwrap();
+    let check = |in_pod: bool| {
+        let mut command = program();
+        command.arg("check").arg("-f").arg(&file);
+        if in_pod {
+            command.env("LOCKSTEP_GROUP_UID", "uid-1");
+        }
+        command.output().unwrap()
+    };
+    assert_eq!(check(false).status.code(), Some(64));
+    let tolerant = check(true);
+    assert_eq!(tolerant.status.code(), Some(0));
+    assert!(text(&tolerant).contains("warning: spec.delivery.newer"), "{}", text(&tolerant));
 }
 
 #[test]

@@ -110,7 +110,9 @@ impl Rig {
     /// Starts the sidecar (again) on the same files.
     pub(crate) fn restart(&mut self) {
         let logs = fs::OpenOptions::new().create(true).append(true).open(self.log()).unwrap();
-        let mut child = self.command().stdout(Stdio::piped()).stderr(logs).spawn().unwrap();
+        let mut command = self.command();
+        command.env("LOCKSTEP_GROUP_UID", "uid-1");
+        let mut child = command.stdout(Stdio::piped()).stderr(logs).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         self.publish = line.trim().strip_prefix("publish ").expect("it must tell its address").to_owned();

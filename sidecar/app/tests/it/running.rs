@@ -128,3 +128,20 @@ async fn an_application_that_comes_later_is_waited_for() {
         .await
         .unwrap();
 }
+
+#[tokio::test]
+async fn the_applications_shutdown_hook_holds_dispatch_and_needs_the_groups_uid() {
+    let (app, callback) = App::start().await;
+    let rig = Rig::start(&callback, "  delivery: {timeoutSeconds: 2}").await;
+    rig.publish("slow").await;
+    until("it runs", || app.bodies().len() == 1).await;
+    assert_eq!(rig.get("/wait-for-drain/other").await.0, 403);
+    assert_eq!(rig.status().await["phase"], "Running");
+    assert_eq!(rig.get("/wait-for-drain/uid-1").await.0, 200);
+    let status = rig.status().await;
+    assert_eq!((&status["phase"], &status["limit"]["inFlight"]), (&"Held".into(), &0.into()));
+    rig.publish("later").await;
+    rig.signal("-TERM");
+    rig.until("it ends", serde_json::Value::is_null).await;
+    assert_eq!(app.bodies().len(), 1);
+}
