@@ -361,7 +361,7 @@ impl Model {
     /// Whether the policy may have ended it.
     fn ends(&self, rec: &Rec, policy: WhenExhausted) -> bool {
         let over = rec.last == Some(Verdict::Never) || self.spent(rec, false);
-        self.config.when_exhausted == policy && over
+        rec.decided == Some(policy) || (self.config.when_exhausted == policy && over)
     }
 
     /// Counts a dead letter or skip in a row; the storm guard lets at most all but one through.
@@ -401,7 +401,8 @@ impl Model {
         let own = self.live(queue, epoch)?;
         let rewind = soon(own.settle_within.map(|within| own.since + within / 2));
         let asked = own.revoking || self.drain.is_some() || self.paused() || !self.member;
-        ensure!(asked || self.ill_too_long() || rewind, "released for no reason");
+        let ill = self.ill_too_long();
+        ensure!(asked || ill || rewind, "released for no reason");
         let late = soon(own.revoke_by) || soon(self.drain) || soon(own.deadline);
         if !late {
             let mut running = self.running.iter().filter(|att| att.queue == queue && !att.orphan);
@@ -414,7 +415,7 @@ impl Model {
             }
         }
         if let Some(own) = self.own.get_mut(&queue) {
-            own.released = true;
+            (own.released, own.rewound) = (true, !asked && !ill);
         }
         for att in self.running.iter_mut().filter(|att| att.queue == queue) {
             att.orphan = true;

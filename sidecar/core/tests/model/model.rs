@@ -7,7 +7,8 @@ use std::{
 };
 
 use lockstep_core::{
-    AttemptId, AttemptResult, ByHand, Config, Failure, FetchId, Hold, Input, OrderingMode, RunState, limits,
+    AttemptId, AttemptResult, ByHand, Config, Failure, FetchId, Hold, Input, OrderingMode, RunState,
+    WhenExhausted, limits,
 };
 use lockstep_model::{Epoch, Identity, Moment, Position, QueueId, Settlement as Style};
 
@@ -61,6 +62,8 @@ pub(crate) struct Rec {
     pub(crate) started: u32,
     pub(crate) ended_at: Moment,
     pub(crate) last: Option<Verdict>,
+    /// The policy in force when it reached its end: a later change does not undo it.
+    pub(crate) decided: Option<WhenExhausted>,
     pub(crate) not_before: Moment,
     pub(crate) snoozed: Duration,
     /// How many messages were done when it was first answered `Misconfigured`, and whether it was answered otherwise since.
@@ -78,6 +81,8 @@ pub(crate) struct Own {
     pub(crate) revoking: bool,
     pub(crate) revoke_by: Option<Moment>,
     pub(crate) released: bool,
+    /// Given back only to be taken again, before the broker's acknowledgement timeout.
+    pub(crate) rewound: bool,
     pub(crate) settle_within: Option<Duration>,
     pub(crate) since: Moment,
     /// Where it began or was moved to.
@@ -131,6 +136,8 @@ pub(crate) struct Model {
     /// The log of each queue as the broker has it, by position.
     pub(crate) logs: BTreeMap<QueueId, Vec<Rec>>,
     pub(crate) carried: BTreeMap<(QueueId, Identity), BTreeSet<u32>>,
+    /// What was spent when a queue was rewound, to be taken again: that is never forgotten.
+    pub(crate) kept: BTreeMap<(QueueId, Identity), BTreeSet<u32>>,
     pub(crate) restored: BTreeMap<(QueueId, Identity), u32>,
     pub(crate) saved: BTreeMap<(QueueId, Identity), u32>,
     /// 2xx known whose settlement is not (one-by-one brokers).
@@ -177,6 +184,7 @@ impl Model {
             last_attempt: None,
             logs: BTreeMap::new(),
             carried: BTreeMap::new(),
+            kept: BTreeMap::new(),
             restored: BTreeMap::new(),
             saved: BTreeMap::new(),
             known: BTreeSet::new(),
@@ -233,6 +241,10 @@ impl Model {
     fn end(&mut self, queue: QueueId) {
         let Some(own) = self.own.remove(&queue) else { return };
         self.orphan(queue);
+        self.kept.retain(|(of, _), _| *of != queue);
+        for rec in own.recs.values().filter(|rec| own.rewound && rec.started > 0 && rec.fate == Fate::Open) {
+            self.kept.insert((queue, rec.identity.clone()), rec.spent.clone());
+        }
         self.carry(queue, &own);
     }
 
@@ -260,6 +272,10 @@ impl Model {
         let id = (queue, rec.identity.clone());
         rec.spent = self.carried.get(&id).cloned().unwrap_or_default();
         rec.spent.insert(0);
+        if let Some(kept) = self.kept.get(&id).filter(|_| id.1 != Identity::None) {
+            rec.spent = kept.clone();
+            return rec;
+        }
         if let (Some(attempts), false) = (self.restored.get(&id), self.carried.contains_key(&id)) {
             rec.spent = BTreeSet::from([*attempts]);
         }
@@ -315,6 +331,7 @@ impl Model {
             revoking: false,
             revoke_by: None,
             released: false,
+            rewound: false,
             settle_within,
             since: self.now,
             base,
@@ -443,6 +460,8 @@ impl Model {
         for delivery in deliveries {
             let lane = self.lane(delivery.position.0, delivery.key.map(|key| key.0));
             let rec = self.fresh(queue, Rec::new(lane, delivery));
+            // One whose attempts were spent before ends as soon as it comes.
+            self.row_most += u32::from(self.spent(&rec, false));
             let Some(own) = self.own.get_mut(&queue) else { return };
             if log && delivery.position.0 < own.base {
                 continue;
@@ -559,7 +578,7 @@ impl Model {
             return;
         }
         let (now, done, cap) = (self.now, self.done, self.config.retry_after_max);
-        let max = self.config.max_attempts;
+        let (max, policy) = (self.config.max_attempts, self.config.when_exhausted);
         if verdict == Verdict::Misconfigured {
             self.misconfigured.insert((att.queue, att.position, att.epoch));
             self.blamed_most.insert((att.queue, att.position, att.epoch));
@@ -587,6 +606,7 @@ impl Model {
         let pause = rec.judge(verdict, now, done, cap);
         let spent = max > 0 && rec.spent.last().is_some_and(|spent| *spent >= max);
         let over = spent || matches!(verdict, Verdict::Never | Verdict::DeadLetter | Verdict::Skip);
+        rec.decided = over.then_some(policy);
         self.row_most += u32::from(over);
         if let Some(pause) = pause {
             self.pause = self.pause.max(now + pause);
@@ -628,6 +648,7 @@ impl Rec {
             started: 0,
             ended_at: Moment::ZERO,
             last: None,
+            decided: None,
             not_before: Moment::ZERO,
             snoozed: Duration::ZERO,
             misconfigured: None,
