@@ -1,5 +1,8 @@
 //! The futures of the loop: what each does and what it brings back.
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 
 use futures_util::{
