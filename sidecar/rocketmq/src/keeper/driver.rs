@@ -46,6 +46,8 @@ pub(super) struct Driver {
     pub(super) links: Links,
     pub(super) membership: Membership,
     pub(super) joined: bool,
+    /// The address of each broker's master when it was last up.
+    pub(super) last_masters: BTreeMap<Arc<str>, Arc<str>>,
     leaving: Option<Leaving>,
     jobs: FuturesUnordered<Job>,
     unlocks: usize,
@@ -79,6 +81,7 @@ impl Driver {
             links: Links::default(),
             membership: Membership::default(),
             joined: false,
+            last_masters: BTreeMap::new(),
             leaving: None,
             jobs: FuturesUnordered::new(),
             unlocks: 0,

@@ -203,7 +203,12 @@ impl Driver {
     fn master_is_up(&mut self, now: Moment, broker: &Arc<str>, address: &Arc<str>, session: Session) {
         let lease = self.shared.config.lease();
         // A broker that does not say how long it has run may just have been started.
-        let fresh_for = session.uptime.map_or(lease, |uptime| lease.saturating_sub(uptime));
+        let mut fresh_for = session.uptime.map_or(lease, |uptime| lease.saturating_sub(uptime));
+        // Another master than before knows no locks, however long it has run as a slave.
+        let last = self.last_masters.insert(Arc::clone(broker), Arc::clone(address));
+        if last.is_some_and(|last| last != *address) {
+            fresh_for = lease;
+        }
         let master = Master { address: Arc::clone(address), honest: session.honest };
         self.shared.masters.up(broker, master);
         self.machine.link_up(now, broker, fresh_for);
