@@ -367,6 +367,10 @@ impl Model {
     /// Counts a dead letter or skip in a row; the storm guard lets at most all but one through.
     fn count_row(&mut self, queue: QueueId, position: u64) -> Check {
         let Some(rec) = self.own.get(&queue).and_then(|own| own.recs.get(&position)) else { return Ok(()) };
+        // It was let go before the last success, and only leaves now.
+        if rec.decided.is_some() && rec.decided_after < self.done {
+            return Ok(());
+        }
         if rec.identity == Identity::None || self.row_of.insert((queue, rec.identity.clone())) {
             self.row += 1;
             self.row_most += 1;

@@ -64,6 +64,8 @@ pub(crate) struct Rec {
     pub(crate) last: Option<Verdict>,
     /// The policy in force when it reached its end: a later change does not undo it.
     pub(crate) decided: Option<WhenExhausted>,
+    /// How many messages were done then.
+    pub(crate) decided_after: u64,
     pub(crate) not_before: Moment,
     pub(crate) snoozed: Duration,
     /// How many messages were done when it was first answered `Misconfigured`, and whether it was answered otherwise since.
@@ -155,7 +157,7 @@ pub(crate) struct Model {
     pub(crate) limit: (u32, u32),
     pub(crate) done: u64,
     /// Distinct messages answered `Misconfigured` since the last verdict that closes the breaker.
-    pub(crate) misconfigured: BTreeSet<(QueueId, u64, Epoch)>,
+    pub(crate) misconfigured: BTreeSet<(QueueId, Identity)>,
     /// The same if late successes do not count.
     pub(crate) blamed_most: BTreeSet<(QueueId, u64, Epoch)>,
     pub(crate) breaker_told: bool,
@@ -580,7 +582,9 @@ impl Model {
         let (now, done, cap) = (self.now, self.done, self.config.retry_after_max);
         let (max, policy) = (self.config.max_attempts, self.config.when_exhausted);
         if verdict == Verdict::Misconfigured {
-            self.misconfigured.insert((att.queue, att.position, att.epoch));
+            let rec = self.own.get(&att.queue).and_then(|own| own.recs.get(&att.position));
+            let identity = rec.map(|rec| rec.identity.clone()).filter(|identity| *identity != Identity::None);
+            self.misconfigured.extend(identity.map(|identity| (att.queue, identity)));
             self.blamed_most.insert((att.queue, att.position, att.epoch));
         }
         let open = self.misconfigured.len() >= limits::BREAKER_MESSAGES || self.breaker_told;
@@ -607,6 +611,7 @@ impl Model {
         let spent = max > 0 && rec.spent.last().is_some_and(|spent| *spent >= max);
         let over = spent || matches!(verdict, Verdict::Never | Verdict::DeadLetter | Verdict::Skip);
         rec.decided = over.then_some(policy);
+        rec.decided_after = done;
         self.row_most += u32::from(over);
         if let Some(pause) = pause {
             self.pause = self.pause.max(now + pause);
@@ -649,6 +654,7 @@ impl Rec {
             ended_at: Moment::ZERO,
             last: None,
             decided: None,
+            decided_after: 0,
             not_before: Moment::ZERO,
             snoozed: Duration::ZERO,
             misconfigured: None,
