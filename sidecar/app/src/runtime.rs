@@ -69,7 +69,7 @@ pub enum Ended {
     Drained,
     /// Attempts were cut, by the drain's deadline or with a lease, so recently that the application may still work on
     /// them.
-    DeadlineReached,
+    Cut,
 }
 
 /// Runs until a drain is over. Dropping it is a crash: nothing is released, the marker of a running process stays.

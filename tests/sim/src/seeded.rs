@@ -81,7 +81,9 @@ async fn play(seed: u64, weather: Weather) -> Run {
     world.app.behave(|_, _| Plan::ok());
     world.until_done().await;
     for member in members {
-        assert_eq!(member.drain().await, Ended::Drained);
+        let ended = member.drain().await;
+        // A lease that was lost a moment ago may have cut an attempt.
+        assert!(ended == Ended::Drained || weather == Weather::Rough, "{ended:?}");
     }
     // Behind a message without a final verdict `PerKey` repeats at most the span at a hand-over.
     if weather == Weather::Rough || mode == OrderingMode::PerKey {

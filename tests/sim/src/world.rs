@@ -102,7 +102,7 @@ impl World {
     /// Notes something broken on purpose and what it may cost in each queue.
     pub fn fault(&mut self, name: &str, duplicates: u64) {
         let at = self.now();
-        self.faults.push(Event::Fault { at, name: name.into(), queue: None, duplicates, overlaps: 1 });
+        self.faults.push(Event::Fault { at, name: name.into(), queue: None, duplicates, overlaps: 0 });
     }
 
     /// Notes each change of owner as a fault that may cost so many duplicates: for runs in which leases are lost.
@@ -115,7 +115,7 @@ impl World {
                     name: "change of owner".into(),
                     queue,
                     duplicates,
-                    overlaps: 1,
+                    overlaps: 0,
                 });
             }
         }

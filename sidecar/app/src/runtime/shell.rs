@@ -170,7 +170,7 @@ impl<B: Broker, D: Deliver> Shell<B, D> {
             self.state.mark_clean();
             Ended::Drained
         } else {
-            Ended::DeadlineReached
+            Ended::Cut
         }
     }
 

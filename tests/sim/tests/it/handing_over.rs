@@ -64,13 +64,17 @@ async fn a_lost_connection_that_comes_back_in_time_costs_nothing() {
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_runs_out_stops_its_owner_before_the_next_begins() {
     let mut world = World::log(OrderingMode::PerQueue, 2);
-    world.app.behave(|_, _| Plan::answer(200, Duration::from_millis(700)));
-    world.publish(40, 0);
-    let first = world.member("a").await;
-    world.until("it delivers", || world.app.posts() > 5).await;
-    world.fault("a is cut off", 33);
+    // Longer than a lease: what runs when it ends must be cut, or it runs beside the next owner's.
+    world.app.behave(|_, _| Plan::answer(200, Duration::from_secs(20)));
+    world.publish(4, 0);
+    let mut config = world.config(7);
+    config.timeout = Duration::from_secs(60);
+    let first = world.member_with("a", config.clone()).await;
+    world.until("both queues run", || world.app.running() == 2).await;
+    world.fault("a is cut off", 1);
     world.source.cut("a");
-    let second = world.member("b").await;
+    let second = world.member_with("b", config).await;
+    world.until("what ran is cut", || world.app.running() == 0).await;
     world.until("the other has all", || world.source.owned_by("b") == 2).await;
     world.until_done().await;
     assert_eq!(second.drain().await, Ended::Drained);

@@ -44,7 +44,7 @@ async fn a_drain_ends_by_its_deadline() {
     world.until("it runs", || world.app.running() == 1).await;
     let asked = world.clock.now();
     // What was cut may still be worked on, so the next process has to wait for it.
-    assert_eq!(member.drain().await, Ended::DeadlineReached);
+    assert_eq!(member.drain().await, Ended::Cut);
     assert_eq!(world.clock.now().since(asked).as_secs(), 10);
     assert_eq!(State::open(folder.path()).unclean(), Some(Duration::from_secs(120)));
 }
