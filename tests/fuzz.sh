@@ -35,7 +35,7 @@ for manifest in "$root"/sidecar/*/fuzz/Cargo.toml; do
       echo "fuzz.sh: $name failed" >&2
       exit 1
     fi
-    echo "fuzz.sh: $name: $(sed -n 's/^stat::number_of_executed_units: *//p' "$found/$name.out") runs"
+    echo "ok: $name: $(sed -n 's/^stat::number_of_executed_units: *//p' "$found/$name.out") runs"
   done
 done
 [ "$targets" -gt 0 ] || { echo "fuzz.sh: there are no fuzz targets" >&2; exit 1; }

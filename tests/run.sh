@@ -12,8 +12,9 @@
 #     soak     sim, fuzz and brokers with the full counts of the acceptance lists
 #     cluster  comes with the operator
 #
-# Nothing is retried. Caches lie in ${XDG_CACHE_HOME:-$HOME/.cache}/lockstep: fetched servers, tools, and one build
-# folder per checkout (CARGO_TARGET_DIR overrides it). Ports and folders are private, so several runs may go on at once.
+# The last line says how much passed and how much failed. Nothing is retried. Caches lie in
+# ${XDG_CACHE_HOME:-$HOME/.cache}/lockstep: fetched servers, tools, and one build folder per checkout
+# (CARGO_TARGET_DIR overrides it). Ports and folders are private, so several runs may go on at once.
 
 set -uo pipefail
 
@@ -21,28 +22,42 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root" || exit 1
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/lockstep
 tools=$cache/tools
+run=$(mktemp -d "${TMPDIR:-/tmp}/lockstep-run-XXXXXX")
+mkdir "$run/tmp"
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$cache/target-$(printf %s "$root" | sha256sum | cut -c1-12)}
 export PATH=$PATH:${CARGO_HOME:-$HOME/.cargo}/bin:$tools/bin
-LOCKSTEP_RUN_DIR=$(mktemp -d "${TMPDIR:-/tmp}/lockstep-run-XXXXXX")
-export LOCKSTEP_RUN_DIR
+# Every process of this run is known by the first, and leaves its files below the second.
+export LOCKSTEP_RUN_DIR=$run TMPDIR=$run/tmp
 export LOCKSTEP_SIDECAR=$CARGO_TARGET_DIR/debug/lockstep-sidecar
 
 usage() { sed -n '2,/^$/s/^# \{0,1\}//p' "$0"; }
 
-# Ends what a killed test left over, each process by its pid.
-clean_up() {
-  local state
-  for state in "$LOCKSTEP_RUN_DIR"/*/; do
-    if compgen -G "$state*.pid" >/dev/null; then
-      BROKER_STATE=${state%/} bash tests/brokers/rocketmq/rocketmq.sh kill
+# --- the end ----------------------------------------------------------------------
+
+# Ends what is left of this run, each process by its pid: servers leave the process group, but not the environment.
+end_leftovers() {
+  local file pid
+  for file in /proc/[0-9]*/environ; do
+    if grep -qsaF "LOCKSTEP_RUN_DIR=$run" "$file"; then
+      pid=${file//[^0-9]/}
+      [ "$pid" = $$ ] || kill -KILL "$pid" 2>/dev/null
     fi
   done
-  if [ -n "$failed" ]; then
-    echo "run.sh: logs of this run are kept in $LOCKSTEP_RUN_DIR"
-  else
-    rm -rf "$LOCKSTEP_RUN_DIR"
-  fi
 }
+
+clean_up() {
+  [ -z "$job" ] || kill -KILL -- "-$job" 2>/dev/null
+  end_leftovers
+  [ -n "$failed" ] || rm -rf "$run"
+}
+
+interrupted() {
+  trap - INT TERM HUP
+  echo "run.sh: interrupted"
+  exit 130
+}
+
+# --- tools ------------------------------------------------------------------------
 
 # tool NAME VERSION : a cargo command, built into the cache where it is not there. Optimising them little builds them
 # in a third of the time.
@@ -62,28 +77,39 @@ tool() {
   ) 9>"$tools/lock"
 }
 
-# --- layers ---------------------------------------------------------------------
+# --- layers -----------------------------------------------------------------------
 
-build() { cargo build --quiet --workspace --bins; }
+# All of them choose tests of the whole workspace, so that nothing is built twice with other features.
+build() { cargo test --quiet --workspace --no-run; }
+
+# holds WHAT COMMAND... : one rule, counted as a test.
+holds() {
+  local what=$1
+  shift
+  "$@" || return
+  echo "ok: $what"
+}
 
 lint() {
-  cargo fmt --all --check || return
-  cargo clippy --quiet --workspace --all-targets -- -D warnings || return
+  holds formatting cargo fmt --all --check || return
+  holds clippy cargo clippy --quiet --workspace --all-targets -- -D warnings || return
   tool cargo-deny 0.20.2 || return
-  cargo deny --log-level error check bans licenses sources || return
+  holds "licences, bans and sources" cargo deny --log-level error check bans licenses sources || return
   if command -v shellcheck >/dev/null; then
-    find tests .ci -name '*.sh' -exec shellcheck -x -S warning {} + || return
+    holds shellcheck find tests .ci \( -name '*.sh' -o -path .ci/run \) -exec shellcheck -x -S warning {} + || return
   fi
-  cargo test --quiet --package lockstep-tests-tidy
+  cargo test --quiet --workspace --test tidy
 }
 
 unit() {
+  local suites
   build || return
-  cargo test --quiet --workspace --exclude lockstep-tests-tidy --exclude lockstep-tests-sim \
-    --exclude lockstep-tests-rocketmq --exclude lockstep-tests-bench
+  mapfile -t suites < <(find crds sidecar tests/support -path '*/tests/*/main.rs' -printf '%h\n' | sed 's#.*/##' | sort -u)
+  cargo test --quiet --workspace --lib --bins "${suites[@]/#/--test=}" || return
+  cargo test --quiet --package lockstep-history --doc
 }
 
-sim() { cargo test --quiet --package lockstep-tests-sim; }
+sim() { cargo test --quiet --workspace --test sim; }
 
 fuzz() {
   tool cargo-fuzz 0.13.2 || return
@@ -95,52 +121,80 @@ brokers() {
   bash tests/brokers/rocketmq/rocketmq.sh fetch || return
   ROCKETMQ_VERSION=4.9.7 bash tests/brokers/rocketmq/rocketmq.sh fetch || return
   bash tests/brokers/rocketmq/rocketmq.sh peer-classpath >/dev/null || return
-  LOCKSTEP_BROKERS=${LOCKSTEP_LENGTH:-normal} cargo test --quiet --package lockstep-tests-rocketmq
+  LOCKSTEP_BROKERS=${LOCKSTEP_LENGTH:-normal} cargo test --quiet --workspace --test rocketmq
 }
 
 bench() {
   bash tests/install.sh bench || return
   bash tests/brokers/rocketmq/rocketmq.sh fetch || return
   cargo build --quiet --release --workspace --bins || return
-  LOCKSTEP_SIDECAR=$CARGO_TARGET_DIR/release/lockstep-sidecar cargo run --quiet --release --package lockstep-tests-bench
+  LOCKSTEP_SIDECAR=$CARGO_TARGET_DIR/release/lockstep-sidecar \
+    cargo run --quiet --release --package lockstep-tests-bench && echo "ok: bench"
 }
 
 soak() {
-  local -x LOCKSTEP_LENGTH=soak LOCKSTEP_FUZZ_SECONDS=120
-  sim && fuzz && brokers
+  local -x LOCKSTEP_LENGTH=soak LOCKSTEP_SIM_SEEDS=2000 LOCKSTEP_CASES=200000 LOCKSTEP_FUZZ_SECONDS=120
+  sim && cargo test --quiet --workspace --test model && fuzz && brokers
 }
 
 cluster() { echo "run.sh: the cluster layer comes with the operator; there is nothing to run yet"; }
 
 # --- the run ----------------------------------------------------------------------
 
+# tally LOG : adds what a layer's log says to the sums.
+tally() {
+  local more
+  more=$(awk '/^test result: / { p += $4; f += $6 } /^ok: / { p += 1 } END { print p + 0, f + 0 }' "$1")
+  passed=$((passed + ${more% *}))
+  failures=$((failures + ${more#* }))
+}
+
+# run_layer NAME : in a process group of its own, so that an interrupted run ends it at once.
+run_layer() {
+  local rc
+  set -m
+  { "$1" 2>&1 | tee "$run/$1.log"; exit "${PIPESTATUS[0]}"; } </dev/null &
+  job=$!
+  set +m
+  wait "$job"
+  rc=$?
+  job=
+  return $rc
+}
+
 for layer in "$@"; do
   case $layer in
     lint | unit | sim | fuzz | brokers | bench | soak | cluster) ;;
-    *) usage; exit 2 ;;
+    *) rm -rf "$run"; usage; exit 2 ;;
   esac
 done
 [ $# -gt 0 ] || set -- lint unit sim fuzz brokers
 
 failed=
+job=
+passed=0
+failures=0
 trap clean_up EXIT
-trap 'failed=interrupted; exit 130' INT TERM
+trap interrupted INT TERM HUP
 
 summary=()
-bash tests/install.sh || { failed=install; exit 1; }
+bash tests/install.sh || { echo "0 passed, 1 failed"; exit 1; }
 for layer in "$@"; do
   echo "== $layer"
   since=$SECONDS
-  if "$layer"; then outcome=passed; else outcome=FAILED failed="$failed $layer"; fi
+  before=$failures
+  if run_layer "$layer"; then outcome=passed; else outcome=FAILED failed="$failed $layer"; fi
+  tally "$run/$layer.log"
+  # What broke before a test could fail is a failure too.
+  [ $outcome = passed ] || [ "$failures" -gt "$before" ] || failures=$((failures + 1))
   line=$(printf '%-8s %s in %d s' "$layer" "$outcome" $((SECONDS - since)))
   echo "== $line"
   summary+=("$line")
 done
 
+end_leftovers
 echo
-printf '%s\n' "${summary[@]}"
-if [ -n "$failed" ]; then
-  echo "FAILED:$failed"
-  exit 1
-fi
-echo "all passed in $SECONDS s"
+printf '%s\n' "${summary[@]}" "all in $SECONDS s"
+[ -z "$failed" ] || echo "FAILED:$failed; logs are kept in $run"
+echo "$passed passed, $failures failed"
+[ -z "$failed" ]

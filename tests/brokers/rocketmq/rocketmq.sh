@@ -38,7 +38,8 @@ jars=$cache/rocketmq-$version
 # The servers write nowhere outside user.home and rocketmq.home.dir.
 java_flags=(-XX:+UseSerialGC "-Duser.home=$state" "-Drocketmq.home.dir=$state"
   "-Drmq.logback.configurationFile=$state/conf/logback.xml"
-  --add-exports=java.base/sun.nio.ch=ALL-UNNAMED)
+  # 4.9 unmaps files by reflection, when it recovers from a crash too.
+  --add-exports=java.base/sun.nio.ch=ALL-UNNAMED --add-opens=java.base/java.nio=ALL-UNNAMED)
 [ "$tls" = 0 ] || java_flags+=("-Dtls.config.file=$state/conf/tls.properties" -Dtls.enable=true)
 
 copy_servers() {

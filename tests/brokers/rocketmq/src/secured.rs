@@ -9,7 +9,7 @@ use crate::{
     world::{Setting, Site, World},
 };
 
-const MESSAGES: usize = 20;
+const MESSAGES: usize = 8;
 
 /// Brokers that ask for signed requests.
 pub fn signed(site: &Site, _: &Plan) -> String {

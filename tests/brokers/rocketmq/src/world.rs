@@ -315,6 +315,16 @@ impl<'a> World<'a> {
         });
     }
 
+    /// Notes a fault that takes back commits at a moment that nobody knows, and looks at none while it happens.
+    pub fn unwatched_fault<T>(&mut self, name: &str, duplicates: u64, happens: impl FnOnce() -> T) -> T {
+        let seen = Arc::clone(&self.watch.seen);
+        let held = seen.lock().unwrap();
+        self.fault(name, duplicates, 0);
+        let outcome = happens();
+        drop(held);
+        outcome
+    }
+
     /// Notes another event.
     pub fn note(&mut self, event: Event) {
         self.history.push(event);

@@ -46,6 +46,7 @@ fn main() -> ExitCode {
             }
         }
     }
-    println!("{count} scenarios, {} failed: {failed:?}", failed.len());
+    let (verdict, passed) = (if failed.is_empty() { "ok" } else { "FAILED" }, count - failed.len());
+    println!("test result: {verdict}. {passed} passed; {} failed: {failed:?}", failed.len());
     if failed.is_empty() && count > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
