@@ -3,11 +3,12 @@
 use crate::Source;
 
 /// Where tests may sleep, and why.
-const SLEEPERS: [(&str, &str); 7] = [
+const SLEEPERS: [(&str, &str); 8] = [
     ("tests/support/src/time.rs", "the one place that polls a condition"),
     ("tests/support/src/app.rs", "an application that works for as long as it is told"),
     ("tests/support/src/proxy.rs", "a network that is as slow as it is told"),
     ("sidecar/rocketmq/src/remoting/tests/faults.rs", "waits for as long as a refusal told it to"),
+    ("sidecar/rocketmq/tests/it/fake.rs", "a server that holds pulls, and polls what it was asked"),
     ("tests/tidy/", "names what it looks for"),
     ("tests/bench/", "an open loop sends at given times"),
     ("tests/sim/", "time is paused there: a sleep is a step of the clock"),
