@@ -124,11 +124,11 @@ pub(crate) fn client_loop(folder: &Folder, connections: u32, app: u16, more: &[S
 pub(crate) fn java(class_path: &str, folder: &Folder, group: &Group<'_>, app: u16) -> Result<Process> {
     let mut command = Command::new("java");
     command
-        .args(["-XX:+UseSerialGC", "-cp", class_path, "lockstep.peer.PostOrderly"])
+        .args(["-XX:+UseSerialGC", "-cp", class_path, "lockstep.peer.Post"])
         .arg(&group.name_server)
-        .arg(group.topic)
+        .args([group.topic, "*"])
         .arg(&group.group)
-        .arg(format!("http://127.0.0.1:{app}/messages"))
-        .arg(group.max_in_flight.to_string());
+        .arg("bench")
+        .arg(format!("http://127.0.0.1:{app}/messages"));
     Process::start(command, &folder.file("java.log"))
 }

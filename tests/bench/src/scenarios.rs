@@ -8,7 +8,7 @@ use crate::{
     children::Own,
     latency, measure,
     peers::{self, Folder, Group, Sample, Window},
-    rocketmq::Cluster,
+    rocketmq::Filled,
     table::{self, Pairs},
 };
 
@@ -25,8 +25,8 @@ pub(crate) struct Setting {
     pub(crate) window: Window,
 }
 
-/// Runs the table. Arguments: sidecar, folder, pairs, seconds, rocketmq (script), java (class path), only (a word of
-/// the measurement's name).
+/// Runs the table. Arguments: sidecar, folder, pairs, seconds, java (class path), only (a word of the
+/// measurement's name).
 pub(crate) async fn run(args: &Args) -> Result<()> {
     let setting = Setting {
         sidecar: args.text("sidecar").ok_or("sidecar=PATH of the released binary is missing")?.into(),
@@ -37,6 +37,10 @@ pub(crate) async fn run(args: &Args) -> Result<()> {
     let only = args.text("only").unwrap_or("");
     println!("{}", table::head());
     let wanted = |name: &str| name.contains(only);
+    if let Some(rate) = wrk(&setting).await? {
+        println!("wrk, 1 connection, no broker: {rate}\n");
+    }
+    println!("{}", table::head());
     if wanted("strict") {
         let pairs = stub_pairs(&setting, 1, 32).await?;
         println!("{}", pairs.throughput("strict queue, stub / B0, 1 connection", 0.75, 0.90));
@@ -56,14 +60,25 @@ pub(crate) async fn run(args: &Args) -> Result<()> {
     if wanted("idle") {
         println!("{}", idle(&setting).await?);
     }
-    if let Some(script) = args.text("rocketmq")
-        && wanted("rocketmq")
-    {
-        for line in real(&setting, script, args.text("java")).await? {
+    if wanted("rocketmq") {
+        for line in real(&setting, args.text("java")).await? {
             println!("{line}");
         }
     }
     Ok(())
+}
+
+/// What wrk, where it is installed, says of the fixed application: the machine's own limit, for orientation.
+async fn wrk(setting: &Setting) -> Result<Option<String>> {
+    let script = setting.folder.file("post.lua");
+    std::fs::write(&script, "wrk.method = 'POST'\nwrk.body = string.rep('x', 1024)\n")?;
+    let app = Own::start("app", &[]).await?;
+    let url = format!("http://127.0.0.1:{}/messages", app.port());
+    let mut command = tokio::process::Command::new("wrk");
+    command.args(["-t1", "-c1", "-d3s", "-s"]).arg(script).arg(url);
+    let Ok(output) = command.output().await else { return Ok(None) };
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    Ok(text.lines().find(|line| line.contains("Requests/sec")).map(|line| line.trim().to_owned()))
 }
 
 fn stub_group(stub: &Own, mode: &'static str, max_in_flight: u32) -> Group<'static> {
@@ -128,8 +143,8 @@ async fn idle(setting: &Setting) -> Result<String> {
 }
 
 /// Real RocketMQ, one queue filled beforehand: against B0, and against the plain Java consumer.
-async fn real(setting: &Setting, script: &str, java: Option<&str>) -> Result<Vec<String>> {
-    let cluster = Cluster::start(script)?;
+async fn real(setting: &Setting, java: Option<&str>) -> Result<Vec<String>> {
+    let cluster = tokio::task::spawn_blocking(Filled::start).await?;
     let (mut to_base, mut to_java) = (Pairs::default(), Pairs::default());
     for pair in 0..setting.pairs {
         let base = base_sample(setting, 1).await?;
@@ -151,15 +166,10 @@ async fn real(setting: &Setting, script: &str, java: Option<&str>) -> Result<Vec
     Ok(lines)
 }
 
-async fn real_sample(
-    setting: &Setting,
-    cluster: &Cluster,
-    pair: usize,
-    java: Option<&str>,
-) -> Result<Sample> {
+async fn real_sample(setting: &Setting, cluster: &Filled, pair: usize, java: Option<&str>) -> Result<Sample> {
     let app = Own::start("app", &["order=0".to_owned()]).await?;
     let side = if java.is_some() { "java" } else { "lockstep" };
-    let group = cluster.group(&format!("bench-{side}-{pair}-{}", app::now_nanos()))?;
+    let group = cluster.group(format!("bench-{side}-{pair}-{}", app::now_nanos()));
     let mut process = match java {
         Some(class_path) => peers::java(class_path, &setting.folder, &group, app.port())?,
         None => peers::sidecar(&setting.sidecar, &setting.folder, &group, app.port())?,

@@ -55,7 +55,7 @@ pub fn sigterm(site: &Site, plan: &Plan) -> String {
         world.sidecars["first"].status()["phase"].as_str() != Some("Running")
     });
     BROKERS.iter().for_each(|broker| drop(world.publish_to(broker, idle, &bodies(&["late"]))));
-    world.leave("first");
+    world.await_exit("first");
     let ended = now_micros();
     world.await_log("the second owns all queues", Duration::from_secs(30), |log| {
         let since: Vec<Delivery> = log.iter().filter(|one| one.start > signal).cloned().collect();

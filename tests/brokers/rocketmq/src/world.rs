@@ -18,6 +18,7 @@ use lockstep_history::{Event, History, Order, Rules, Verdict, check};
 use lockstep_tests_support::{
     behaviour::{Act, Rule},
     brokers::{RocketMqOptions, RocketMqServers, new_folder},
+    process::Signal,
     recording::{Follower, RecordingApp},
     rocketmq::{Cluster, Outgoing, queue_name},
     sidecar::{Sidecar, SidecarOptions},
@@ -292,8 +293,13 @@ impl<'a> World<'a> {
 
     /// SIGTERM, and waits until the sidecar has ended with 0.
     pub fn leave(&mut self, name: &str) {
+        self.sidecars[name].process.signal(Signal::Term);
+        self.await_exit(name);
+    }
+
+    /// Waits until a sidecar that was told to end has ended with 0.
+    pub fn await_exit(&mut self, name: &str) {
         let mut sidecar = self.sidecars.remove(name).unwrap();
-        sidecar.process.signal(lockstep_tests_support::process::Signal::Term);
         let status = sidecar.process.wait(Duration::from_secs(60));
         assert!(status.success(), "{name} ended with {status}: {}", tail(&sidecar.process.output()));
     }
