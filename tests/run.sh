@@ -128,8 +128,10 @@ bench() {
   bash tests/install.sh bench || return
   bash tests/brokers/rocketmq/rocketmq.sh fetch || return
   cargo build --quiet --release --workspace --bins || return
-  LOCKSTEP_SIDECAR=$CARGO_TARGET_DIR/release/lockstep-sidecar \
-    cargo run --quiet --release --package lockstep-tests-bench && echo "ok: bench"
+  local java
+  java=$(bash tests/brokers/rocketmq/rocketmq.sh peer-classpath) || return
+  "$CARGO_TARGET_DIR/release/lockstep-bench" table "sidecar=$CARGO_TARGET_DIR/release/lockstep-sidecar" \
+    "folder=$TMPDIR/bench" "java=$java" "pairs=${LOCKSTEP_BENCH_PAIRS:-10}" && echo "ok: bench"
 }
 
 soak() {
