@@ -39,7 +39,8 @@ jars=$cache/rocketmq-$version
 java_flags=(-XX:+UseSerialGC "-Duser.home=$state" "-Drocketmq.home.dir=$state"
   "-Drmq.logback.configurationFile=$state/conf/logback.xml"
   # 4.9 unmaps files by reflection, when it recovers from a crash too.
-  --add-exports=java.base/sun.nio.ch=ALL-UNNAMED --add-opens=java.base/java.nio=ALL-UNNAMED)
+  --add-exports=java.base/sun.nio.ch=ALL-UNNAMED --add-opens=java.base/java.nio=ALL-UNNAMED
+  --add-exports=java.base/jdk.internal.ref=ALL-UNNAMED)
 [ "$tls" = 0 ] || java_flags+=("-Dtls.config.file=$state/conf/tls.properties" -Dtls.enable=true)
 
 copy_servers() {

@@ -187,8 +187,9 @@ fn post(
     let position = request.number("lockstep-position");
     // A reset needs unread bytes, so it is decided before the body is read.
     let resets =
-        |rule: &Rule| rule.act == Act::Reset && rule.body.is_none() && rule.fits(&path, position, b"");
-    if shared.rules.lock().unwrap().iter().any(resets) {
+        |rule: &&mut Rule| rule.act == Act::Reset && rule.body.is_none() && rule.fits(&path, position, b"");
+    if let Some(rule) = shared.rules.lock().unwrap().iter_mut().find(resets) {
+        rule.used();
         return Ok(false);
     }
     http::read_body(reader, &mut request)?;
@@ -234,9 +235,7 @@ fn choose(shared: &Shared, path: &str, position: Option<u64>, body: &[u8]) -> Ru
     let Some(rule) = rules.iter_mut().find(|rule| rule.fits(path, position, body)) else {
         return Rule::default();
     };
-    if let Some(times) = &mut rule.times {
-        *times -= 1;
-    }
+    rule.used();
     rule.clone()
 }
 

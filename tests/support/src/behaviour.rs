@@ -77,6 +77,13 @@ impl Rule {
         self
     }
 
+    /// Takes one from a rule that holds only so often.
+    pub(crate) fn used(&mut self) {
+        if let Some(times) = &mut self.times {
+            *times -= 1;
+        }
+    }
+
     /// Whether it holds for a request.
     pub(crate) fn fits(&self, path: &str, position: Option<u64>, body: &[u8]) -> bool {
         let has =

@@ -42,12 +42,9 @@ impl Sidecar {
     /// # Panics
     /// When it can't be started.
     pub fn start(folder: &Path, options: &SidecarOptions) -> Self {
-        let SidecarOptions { name, client_id, spec, callback, state, credentials } = options;
+        let SidecarOptions { name, client_id, callback, state, credentials, .. } = options;
         let admin_port = free_port();
-        let manifest = folder.join(format!("{name}.yaml"));
-        let head = "apiVersion: lockstep.dev/v1alpha1\nkind: ConsumerGroup\nmetadata: {name: tests}\nspec:\n";
-        let text = format!("{head}{}\n  sidecar: {{adminPort: {admin_port}}}\n", spec.trim_end());
-        fs::write(&manifest, text).unwrap();
+        let manifest = manifest(folder, options, admin_port);
         let mut command = Command::new(sidecar_program());
         command.arg("run").arg("-f").arg(&manifest).args(["--callback", callback, "--client-id", client_id]);
         if let Some(state) = state {
@@ -82,6 +79,30 @@ impl Sidecar {
     pub const fn admin_port(&self) -> u16 {
         self.admin_port
     }
+}
+
+/// What `check --connect` says of the same options, and its exit code.
+///
+/// # Panics
+/// When it can't be run.
+pub fn check(folder: &Path, options: &SidecarOptions) -> (Option<i32>, String) {
+    let mut command = Command::new(sidecar_program());
+    command.arg("check").arg("--connect").arg("-f").arg(manifest(folder, options, free_port()));
+    if let Some(credentials) = &options.credentials {
+        command.arg("--credentials-dir").arg(credentials);
+    }
+    let output = command.output().unwrap();
+    let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    (output.status.code(), text)
+}
+
+fn manifest(folder: &Path, options: &SidecarOptions, admin_port: u16) -> PathBuf {
+    let SidecarOptions { name, spec, .. } = options;
+    let manifest = folder.join(format!("{name}.yaml"));
+    let head = "apiVersion: lockstep.dev/v1alpha1\nkind: ConsumerGroup\nmetadata: {name: tests}\nspec:\n";
+    let text = format!("{head}{}\n  sidecar: {{adminPort: {admin_port}}}\n", spec.trim_end());
+    fs::write(&manifest, text).unwrap();
+    manifest
 }
 
 /// The sidecar's program.

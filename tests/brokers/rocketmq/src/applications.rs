@@ -1,9 +1,14 @@
 //! The application dies, is crashed by a message, or is deployed broken; and what becomes of dead letters.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    thread,
+    time::Duration,
+};
 
 use lockstep_history::{Event, How, Order, Rules};
 use lockstep_tests_support::{
+    app::{App, Options},
     behaviour::{Act, Rule},
     rocketmq::{Outgoing, queue_name},
     time::{now_micros, pause, wait_until},
@@ -15,21 +20,36 @@ use crate::{
 };
 
 const END: Duration = Duration::from_secs(300);
+/// After so long the application closes an idle connection.
+const IDLE: Duration = Duration::from_secs(5);
 
 /// kill -9 of the application under load: an answer that was on its way may be lost, one in each queue.
 pub fn killed(site: &Site, plan: &Plan) -> String {
-    let mut world = World::new(site, "app", Setting::default(), Duration::from_millis(10));
+    let checks =
+        format!("periodSeconds: 1, failureThreshold: 2, handOverSeconds: {}", plan.down.as_secs() / 3);
+    let more = format!("  delivery: {{healthCheck: {{{checks}}}}}\n");
+    let mut world =
+        World::new(site, "app", Setting { more, ..Setting::default() }, Duration::from_millis(10));
     world.publish(plan.messages_with_faults, 64, |_| "a");
     world.join("one");
     let mut kills = Vec::new();
-    for _ in 0..plan.application_kills {
+    for round in 1..=plan.application_kills {
         world.await_deliveries("one", now_micros(), 50, Duration::from_secs(90));
         world.fault("kill of the application", 1, 0);
         kills.push(now_micros());
         world.app.kill();
-        // Long enough for many refused connections, were they made.
-        let down = now_micros() + 1_500_000;
-        wait_until("the application was down for a while", Duration::from_secs(5), || now_micros() > down);
+        let since = now_micros();
+        let down_for = |down: Duration| now_micros() - since > u64::try_from(down.as_micros()).unwrap();
+        if round == plan.application_kills {
+            // So long that the queues are given back, to nobody here.
+            wait_until("the queues were given back", plan.down * 2, || {
+                down_for(plan.down) && world.sidecars["one"].status()["phase"] == "HandedOver"
+            });
+        } else {
+            // Long enough for many refused connections, were they made.
+            let down = Duration::from_millis(1_500);
+            wait_until("the application was down for a while", down * 2, || down_for(down));
+        }
         world.app.restart();
     }
     world.await_end(END);
@@ -93,15 +113,19 @@ pub fn crashing_message(site: &Site, _: &Plan) -> String {
 /// A deploy that answers wrongly to everything: with `Block` nothing is dead-lettered, with `DeadLetter` at most 4
 /// messages; after the repair everything is delivered.
 pub fn bad_deploys(site: &Site, _: &Plan) -> String {
-    let mut report = String::new();
-    for (policy, most) in [("Block", 0), ("DeadLetter", 4)] {
-        for status in [404, 401, 400, 500] {
-            let dead = bad_deploy(site, policy, status);
-            assert!(dead <= most, "{status} with {policy} dead-lettered {dead} messages");
-            report += &format!("{policy} {status}: {dead} dead letters; ");
-        }
-    }
-    report
+    let cases = [("Block", 0), ("DeadLetter", 4)];
+    let cases = cases.into_iter().flat_map(|case| [404, 401, 400, 500].map(|status| (case, status)));
+    thread::scope(|scope| {
+        let start = |((policy, most), status)| {
+            scope.spawn(move || {
+                let dead = bad_deploy(site, policy, status);
+                assert!(dead <= most, "{status} with {policy} dead-lettered {dead} messages");
+                format!("{policy} {status}: {dead} dead letters; ")
+            })
+        };
+        let running: Vec<_> = cases.map(start).collect();
+        running.into_iter().map(|case| case.join().unwrap()).collect()
+    })
 }
 
 fn bad_deploy(site: &Site, policy: &str, status: u16) -> u64 {
@@ -132,6 +156,42 @@ fn dead_letters_of(world: &World<'_>) -> u64 {
     let topic = format!("%DLQ%{}", world.group);
     let cluster = &world.site.cluster;
     cluster.brokers().map(|broker| cluster.try_end_of(&topic, broker, 0).unwrap_or(0)).sum()
+}
+
+/// What an application may do to a request, once each: nothing is lost, each is charged, and the next try is taken.
+/// It also closes connections that were idle for 5 s.
+pub fn strange_answers(site: &Site, _: &Plan) -> String {
+    let retry = "retry: {backoff: {initialMilliseconds: 20, maxSeconds: 1}}";
+    let more = format!("  delivery: {{timeoutSeconds: 1}}\n  {retry}\n");
+    let mut world = World::new(site, "answers", Setting { more, ..Setting::default() }, Duration::ZERO);
+    let app =
+        App::start(Options { log: Some(world.app.log()), idle: Some(IDLE), ..Options::default() }).unwrap();
+    world.callback = Some(format!("http://{}/one", app.address()));
+    // Each of the first leaves no connection to be used again, so that none is repeated for free.
+    let charged = [Act::Never, Act::Close, Act::Half, Act::Reset, Act::Garbage, Act::Answer(500)];
+    let uncharged = [Act::Huge(100 << 20), Act::Redirect(app.address().to_owned()), Act::RetryAfter(503, 1)];
+    let acts = charged.iter().chain(&uncharged);
+    let rules = acts
+        .zip(0..)
+        .map(|(act, position)| Rule { position: Some(position), ..Rule::always(act.clone()).times(1) });
+    app.set_rules(rules.collect());
+    let count = charged.len() + uncharged.len();
+    let messages = vec![Outgoing { body: b"x".to_vec(), ..Outgoing::default() }; count];
+    world.publish_to("broker-a", 0, &messages);
+    world.join("one");
+    world.await_end(END);
+    let last: BTreeMap<u64, u32> = world.deliveries().iter().map(|one| (one.position, one.attempt)).collect();
+    let attempts: Vec<u32> = last.into_values().collect();
+    assert_eq!(attempts, [vec![2; charged.len()], vec![1; uncharged.len()]].concat());
+    // The connections are idle for longer than the application keeps them.
+    let idle = now_micros();
+    wait_until("the connections were idle", IDLE * 3, || now_micros() > idle + 6_000_000);
+    world.publish_to("broker-a", 0, &messages[..1]);
+    world.await_end(END);
+    world.leave("one");
+    let last = world.deliveries().last().unwrap().clone();
+    assert_eq!((last.position, last.attempt), (u64::try_from(count).unwrap(), 1), "{last:?}");
+    format!("{}", world.judge(&Rules::new(Order::PerQueue), []))
 }
 
 /// Dead letters are seen by a second group on `%DLQ%group`, and sent back to the topic.

@@ -4,6 +4,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use lockstep_history::{Order, Rules};
 use lockstep_tests_support::{
+    ports::free_port,
     rocketmq::Outgoing,
     time::{now_micros, wait_until},
 };
@@ -137,4 +138,40 @@ pub fn missing_group(site: &Site, _: &Plan) -> String {
     assert_eq!(world.sidecars["one"].status()["source"]["connected"], Value::Bool(true));
     world.leave("one");
     remedy
+}
+
+/// What is in the way is named with its exact cure, by `check --connect` and in the sidecar's condition.
+pub fn named_cures(site: &Site, _: &Plan) -> String {
+    let mut world = World::without_topic(site, "cures", Setting::default(), Duration::ZERO);
+    let (topic, group) = (world.topic.clone(), world.group.clone());
+    must_name(&mut world, "TopicNotFound", &["mqadmin updateTopic ", &topic]);
+    site.cluster.create_topic(&topic, 1);
+    must_name(&mut world, "GroupNotFound", &["mqadmin updateSubGroup ", &group]);
+    let off = format!("updateSubGroup -c DefaultCluster -g {group} -s false\n");
+    let said = site.servers.admin(&off);
+    assert_eq!(said.matches(" success").count(), 2, "{said}");
+    must_name(&mut world, "NoPermission", &["consumeEnable", &group]);
+    site.cluster.create_group(&group);
+    let (code, said) = world.check("one");
+    assert!(code == Some(0) && said.contains("2 queues"), "{code:?} {said}");
+
+    // The address that the name server tells leads nowhere.
+    let advertised = site.servers.broker("broker-b");
+    let nowhere = format!("127.0.0.1:{}", free_port());
+    world.overrides.insert("one".to_owned(), [(advertised.clone(), nowhere)].into());
+    must_name(&mut world, "BrokerUnreachable", &["addressOverrides: {", &advertised]);
+    "each was named with its cure".to_owned()
+}
+
+fn must_name(world: &mut World<'_>, reason: &str, cure: &[&str]) {
+    let names = |text: &str| text.contains(reason) && cure.iter().all(|part| text.contains(part));
+    let (code, said) = world.check("one");
+    assert!(code == Some(1) && names(&said), "{reason}: {code:?} {said}");
+    world.start("one");
+    let mut source = String::new();
+    wait_until(&format!("{reason} is in the condition"), LIMIT, || {
+        source = world.sidecars["one"].status()["source"].to_string().replace('\\', "");
+        names(&source)
+    });
+    drop(world.sidecars.remove("one"));
 }

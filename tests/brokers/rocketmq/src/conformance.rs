@@ -8,7 +8,7 @@ use lockstep_broker::conformance::{Report, names, run};
 use crate::{harness::Servers, plan::Plan, world::Site};
 
 /// So many checks run at a time: most of them wait for a lock to expire or for nothing to happen.
-const AT_A_TIME: usize = 6;
+const AT_A_TIME: usize = 14;
 
 /// All checks, each on a topic and a group of its own.
 pub fn suite(site: &Site, _: &Plan) -> String {

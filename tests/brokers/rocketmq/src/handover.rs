@@ -35,7 +35,7 @@ pub fn sigterm(site: &Site, plan: &Plan) -> String {
     let (idle, slow) = (QUEUES - 1, QUEUES - 2);
     let quiet: Vec<(&str, u32)> =
         BROKERS.iter().flat_map(|broker| [(*broker, idle), (*broker, slow)]).collect();
-    world.publish_except(&quiet, plan.messages, 64, |_| "a");
+    world.publish_except(&quiet, plan.messages / 4, 64, |_| "a");
     for (broker, queue) in quiet {
         world.publish_to(broker, queue, &bodies(&["first"]));
     }

@@ -25,7 +25,7 @@ fn with_properties(properties: impl IntoIterator<Item = (String, String)>) -> Ou
     Outgoing { properties: properties.into_iter().collect(), ..message("x") }
 }
 
-/// Bodies of 1 byte and 4 MiB, as many properties as a broker takes, and properties that want to be headers.
+/// Bodies of no byte and of 4 MiB, as many properties as a broker takes, and properties that want to be headers.
 pub fn strange(site: &Site, _: &Plan) -> String {
     let hostile = [
         ("Content-Length", "1"),
@@ -41,8 +41,10 @@ pub fn strange(site: &Site, _: &Plan) -> String {
     let largest: Vec<u8> = (0..LARGEST).map(|index| u8::try_from(index % 251).unwrap()).collect();
     // The broker takes 32 KiB of properties.
     let many = (0..3_500).map(|index| (format!("p{index}"), "1".to_owned()));
+    let not_text = Outgoing { raw_property: Some((b"b\xff".into(), b"\xfe\r\n".into())), ..message("y") };
     let messages = [
-        message("1"),
+        message(""),
+        not_text,
         message(all_bytes),
         message(largest),
         with_properties(many),
@@ -67,7 +69,8 @@ pub fn strange(site: &Site, _: &Plan) -> String {
         let size: usize = request.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
         assert!(size < 12 * 1024, "the headers have {size} bytes");
     }
-    assert!(requests[3].number("lockstep-properties-dropped").is_some_and(|dropped| dropped > 3_000));
+    assert_eq!(requests[1].header("lockstep-property-b%ff"), Some("%FE%0D%0A"), "{:?}", requests[1].headers);
+    assert!(requests[4].number("lockstep-properties-dropped").is_some_and(|dropped| dropped > 3_000));
     world.await_end(LIMIT);
     world.leave("one");
     format!("{}", world.judge(&Rules::new(Order::PerQueue), []))

@@ -1,5 +1,7 @@
 //! How much of everything.
 
+use std::time::Duration;
+
 /// The counts of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Plan {
@@ -17,6 +19,8 @@ pub struct Plan {
     pub broker_kills: usize,
     /// How often the application is killed.
     pub application_kills: usize,
+    /// How long the application stays down after the last kill. A third of it is `handOverSeconds`.
+    pub down: Duration,
 }
 
 impl Plan {
@@ -29,6 +33,7 @@ impl Plan {
         sidecar_kills: 3,
         broker_kills: 1,
         application_kills: 3,
+        down: Duration::from_secs(9),
     };
     /// The full counts of the acceptance list.
     pub const SOAK: Self = Self {
@@ -39,6 +44,7 @@ impl Plan {
         sidecar_kills: 20,
         broker_kills: 3,
         application_kills: 20,
+        down: Duration::from_secs(60),
     };
 
     /// The plan that `LOCKSTEP_BROKERS` names; `None` when nobody asked.

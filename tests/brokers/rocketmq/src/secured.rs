@@ -61,6 +61,8 @@ pub fn wrong_authority(site: &Site, _: &Plan) -> String {
 
 /// The sidecar gives this reason, with a remedy and without the secret.
 fn names(world: &mut World<'_>, reason: &str) -> String {
+    let (code, said) = world.check("one");
+    assert!(code == Some(1) && said.contains(reason) && !said.contains("wrong-secret"), "{code:?} {said}");
     world.start("one");
     let mut source = serde_json::Value::Null;
     wait_until(&format!("{reason} is named"), Duration::from_secs(60), || {

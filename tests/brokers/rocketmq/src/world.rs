@@ -21,7 +21,7 @@ use lockstep_tests_support::{
     process::Signal,
     recording::{Follower, RecordingApp},
     rocketmq::{Cluster, Outgoing, queue_name},
-    sidecar::{Sidecar, SidecarOptions},
+    sidecar::{self, Sidecar, SidecarOptions},
     time::{now_micros, pause, wait_until},
 };
 
@@ -210,7 +210,7 @@ impl<'a> World<'a> {
                 body,
                 key: Some(format!("key-{key}")),
                 tag: Some(tag_of(index).to_owned()),
-                properties: Vec::new(),
+                ..Outgoing::default()
             };
             batches[key % queues.len()].push(message);
         }
@@ -241,16 +241,24 @@ impl<'a> World<'a> {
 
     /// Starts a sidecar.
     pub fn start(&mut self, name: &str) {
-        let options = SidecarOptions {
+        let sidecar = Sidecar::start(&self.folder, &self.options(name));
+        self.sidecars.insert(name.to_owned(), sidecar);
+    }
+
+    /// What `check --connect` says of such a sidecar, and its exit code.
+    pub fn check(&self, name: &str) -> (Option<i32>, String) {
+        sidecar::check(&self.folder, &self.options(name))
+    }
+
+    fn options(&self, name: &str) -> SidecarOptions {
+        SidecarOptions {
             name: name.to_owned(),
             spec: self.spec(name),
             client_id: self.client_id.clone().unwrap_or_else(|| name.to_owned()),
             callback: self.callback.clone().unwrap_or_else(|| self.app.url(name)),
             state: None,
             credentials: self.credentials(),
-        };
-        let sidecar = Sidecar::start(&self.folder, &options);
-        self.sidecars.insert(name.to_owned(), sidecar);
+        }
     }
 
     /// Waits until a sidecar is ready.
