@@ -68,7 +68,7 @@ pub(crate) async fn find(
             start
         }
     };
-    Ok(Start { before: before(shared, queue, position).await, position })
+    before(shared, queue, position).await
 }
 
 /// Compares the broker's committed position with ours after doubt, and repeats our commit where it may be.
@@ -86,12 +86,17 @@ pub(crate) async fn verify(
     match theirs {
         Some(position) if position > sent => Ok(Place::Ahead),
         Some(position) if position >= ours.position => Ok(Place::Kept),
-        Some(_) | None if is_unchanged(shared, queue, &ours).await? => {
-            commit(shared, queue, ours.position, not_after).await?;
-            Ok(Place::Kept)
-        }
-        Some(position) => Ok(Place::Moved(position)),
-        None => Ok(Place::Moved(find(shared, queue, false, not_after).await?.position)),
+        Some(_) | None => match (standing(shared, queue, &ours).await?, theirs) {
+            (Standing::Unchanged, _) => {
+                commit(shared, queue, ours.position, not_after).await?;
+                Ok(Place::Kept)
+            }
+            (Standing::Reset(to), _) => Ok(Place::Moved(to)),
+            (Standing::Unproven, Some(position)) => Ok(Place::Moved(position)),
+            (Standing::Unproven, None) => {
+                Ok(Place::Moved(find(shared, queue, false, not_after).await?.position))
+            }
+        },
     }
 }
 
@@ -146,38 +151,69 @@ async fn at_time(shared: &Shared, queue: &MessageQueue, time: i64) -> Result<Pos
             return Ok(end);
         }
         let reply = look(shared, queue, position, LOOK).await?;
-        let stored: Vec<_> = messages(&reply).collect();
-        match stored.iter().find(|message| message.stored_ms >= time) {
-            Some(message) => return Ok(at(message.offset)),
+        // What can't be decoded counts too: its time is not known, and passing it over would be silent.
+        let found = StoredMessages::new(reply.messages.clone()).find_map(|entry| match entry {
+            Ok(Entry::Stored(stored)) => (stored.stored_ms >= time).then(|| at(stored.offset)),
+            Ok(Entry::Bad(bad)) => {
+                let since = bad.stored_ms.is_none_or(|stored| stored >= time);
+                let place = bad.offset.map(at).filter(|place| (position..at(reply.next)).contains(place));
+                since.then(|| place.unwrap_or(position))
+            }
+            Err(broken) => Some(broken.last_offset.map_or(position, |last| at(last).next())),
+        });
+        match found {
+            Some(found) => return Ok(found.max(position).min(end)),
+            None if reply.messages.is_empty() && reply.status != PullStatus::NoMatch => return Ok(position),
             None => position = at(reply.next).max(position),
-        }
-        if stored.is_empty() && reply.status != PullStatus::NoMatch {
-            return Ok(position);
         }
     }
     Ok(position)
 }
 
-/// The message before a position, if it is still there.
-async fn before(shared: &Shared, queue: &MessageQueue, position: Position) -> Identity {
-    let Some(last) = position.0.checked_sub(1).map(Position) else { return Identity::None };
-    let Ok(reply) = look(shared, queue, last, 1).await else { return Identity::None };
+/// A start with the message before it, if that is still there.
+///
+/// # Errors
+/// The answer was lost, and with it perhaps a reset that waited for the next pull.
+async fn before(shared: &Shared, queue: &MessageQueue, position: Position) -> Result<Start, AskError> {
+    let nothing = Start { position, before: Identity::None };
+    let Some(last) = position.0.checked_sub(1).map(Position) else { return Ok(nothing) };
+    let reply = match look(shared, queue, last, 1).await {
+        Ok(reply) => reply,
+        Err(AskError::Call(error)) if error.refusal().is_some() => return Ok(nothing),
+        Err(error) => return Err(error),
+    };
+    if reply.is_reset() {
+        return Ok(Start { position: at(reply.next), before: Identity::None });
+    }
     let found = messages(&reply).find(|message| at(message.offset) == last);
-    found.map_or(Identity::None, |message| Identity::Position {
+    let before = found.map_or(Identity::None, |message| Identity::Position {
         offset: last.0,
         stored_ms: message.stored_ms,
         log_offset: message.log_offset,
-    })
+    });
+    Ok(Start { position, before })
 }
 
-/// Whether the message before our committed position is the one that we saw there, or was removed by retention.
-async fn is_unchanged(shared: &Shared, queue: &MessageQueue, ours: &Confirmed) -> Result<bool, AskError> {
-    let Identity::Position { offset, log_offset, .. } = ours.last else { return Ok(false) };
+/// What stands where we committed last.
+enum Standing {
+    /// The message that we saw there, or none since retention removed it.
+    Unchanged,
+    /// Another one, or none; or we never knew.
+    Unproven,
+    /// An operator's reset waited for this look and is told only once.
+    Reset(Position),
+}
+
+async fn standing(shared: &Shared, queue: &MessageQueue, ours: &Confirmed) -> Result<Standing, AskError> {
+    let Identity::Position { offset, log_offset, .. } = ours.last else { return Ok(Standing::Unproven) };
     let reply = look(shared, queue, Position(offset), 1).await?;
+    if reply.is_reset() {
+        return Ok(Standing::Reset(at(reply.next)));
+    }
     let removed = at(reply.min).0 > offset && reply.max > reply.min;
     let same =
         messages(&reply).any(|message| at(message.offset).0 == offset && message.log_offset == log_offset);
-    Ok(removed || same)
+    Ok(if removed || same { Standing::Unchanged } else { Standing::Unproven })
 }
 
 /// Looks at messages whatever their tags, without waiting for any.

@@ -78,9 +78,12 @@ fn accepted(reply: Command) -> Result<Command, ReplyError> {
 /// The refusal, with the first line of the peer's words and not more of it than a person reads: servers append advice
 /// and whole stack traces.
 fn refused(code: ResponseCode, reply: Command) -> ReplyError {
-    let remark = reply.remark.unwrap_or_default();
-    let line = remark.lines().next().unwrap_or_default();
-    ReplyError::Refused { code, remark: line.chars().take(MAX_REMARK).collect() }
+    ReplyError::Refused { code, remark: words(reply.remark) }
+}
+
+/// See [`refused`].
+fn words(remark: Option<String>) -> String {
+    remark.unwrap_or_default().lines().next().unwrap_or_default().chars().take(MAX_REMARK).collect()
 }
 
 /// A number out of a reply's fields.

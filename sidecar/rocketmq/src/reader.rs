@@ -47,7 +47,15 @@ impl Reader for RocketReader {
             }
         };
         match self.pull(&queue, request).await {
-            Ok(reply) => self.take(&queue, request, reply).await,
+            Ok(reply) => {
+                let taken = self.take(&queue, request, reply).await;
+                match &taken {
+                    Ok(_) => self.shared.passed(&queue),
+                    // The queue stands still, and nothing else would say so.
+                    Err(error) => self.shared.stuck(&queue, &error.problem),
+                }
+                taken
+            }
             Err(error) => {
                 // Nobody waits for this answer but the queue's own next fetch.
                 let wants_time =
@@ -79,13 +87,8 @@ impl RocketReader {
             expression_type: subscription.expression_type(),
             version: subscription.version,
         };
-        match self.shared.ask(queue, &pull, PULL_TIMEOUT, None).await {
-            Ok(reply) => {
-                self.shared.passed(queue);
-                Ok(reply)
-            }
-            Err(error) => Err(self.shared.failed(FETCH, queue, error)),
-        }
+        let reply = self.shared.ask(queue, &pull, PULL_TIMEOUT, None).await;
+        reply.map_err(|error| self.shared.failed(FETCH, queue, error))
     }
 
     async fn take(
@@ -95,9 +98,16 @@ impl RocketReader {
         reply: PullReply,
     ) -> Result<Fetched, BrokerError> {
         let next = position(reply.next)?;
+        // What lies behind the last message is nobody's to pass over, whatever the broker says: a commit there would
+        // lose all that is published until then.
+        let most = position(reply.max)?.max(request.from);
         match reply.status {
-            PullStatus::OffsetMoved => Ok(self.moved(queue, request, next, &reply.remark)),
+            PullStatus::OffsetMoved if next > most && !reply.is_reset() => {
+                Err(nonsense(format!("to go on at {next} behind the end of the queue, {most}")))
+            }
+            PullStatus::OffsetMoved => Ok(self.moved(queue, request, next, &reply)),
             PullStatus::NotFound | PullStatus::NoMatch => {
+                let next = next.min(most);
                 if next < request.from {
                     return Err(nonsense(format!("to go on at {next} after {}", request.from)));
                 }
@@ -113,6 +123,7 @@ impl RocketReader {
                         queue: request.queue,
                         from: request.from,
                         next,
+                        most,
                         bytes: request.bytes,
                         limits: &self.shared.config.limits,
                         key: &self.shared.config.key,
@@ -130,8 +141,8 @@ impl RocketReader {
         }
     }
 
-    fn moved(&self, queue: &MessageQueue, request: FetchRequest, to: Position, remark: &str) -> Fetched {
-        let reset = remark.contains("RESET");
+    fn moved(&self, queue: &MessageQueue, request: FetchRequest, to: Position, reply: &PullReply) -> Fetched {
+        let (reset, remark) = (reply.is_reset(), reply.remark.as_str());
         warn!(queue = %queue, from = %request.from, to = %to, remark, "the broker moved the queue's position");
         // Before it is told, so that a call dropped now is told again by the next one.
         self.shared.leases.moved(request.queue, request.epoch, to, reset);

@@ -215,6 +215,14 @@ impl Shared {
         }
     }
 
+    /// A queue stands still for a reason that may pass.
+    pub(crate) fn stuck(&self, queue: &MessageQueue, problem: &Problem) {
+        let message = format!("queue {queue}: {}", problem.message);
+        if self.problems.set(Rank::Queue, queue.to_string(), Problem { message, ..problem.clone() }) {
+            self.bell.rung.notify_one();
+        }
+    }
+
     /// A queue's trouble has passed.
     pub(crate) fn passed(&self, queue: &MessageQueue) {
         if self.problems.clear(Rank::Queue, &queue.to_string()) {

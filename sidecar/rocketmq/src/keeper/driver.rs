@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use futures_util::{StreamExt, stream::FuturesUnordered};
+use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
 use lockstep_broker::{EpochClock, LeaseEvent, SourceState};
 use lockstep_model::{Identity, Moment, QueueId};
 use tokio::{sync::mpsc, time::sleep_until};
@@ -35,6 +35,9 @@ use crate::{
 /// them unlocked then.
 const FIRST_RELEASES: Duration = Duration::from_millis(150);
 
+/// Inputs of one kind taken in one turn, beside the one that began it.
+const INPUTS_PER_KIND: usize = 64;
+
 type Job = Pin<Box<dyn Future<Output = Done> + Send>>;
 
 /// See the module.
@@ -50,7 +53,6 @@ pub(super) struct Driver {
     pub(super) last_masters: BTreeMap<Arc<str>, Arc<str>>,
     leaving: Option<Leaving>,
     jobs: FuturesUnordered<Job>,
-    unlocks: usize,
     names: BTreeMap<QueueId, MessageQueue>,
     /// The messages before the start positions, until the acquisitions they belong to are told.
     starts: BTreeMap<MessageQueue, Identity>,
@@ -84,7 +86,6 @@ impl Driver {
             last_masters: BTreeMap::new(),
             leaving: None,
             jobs: FuturesUnordered::new(),
-            unlocks: 0,
             names: BTreeMap::new(),
             starts: BTreeMap::new(),
             state: None,
@@ -124,6 +125,20 @@ impl Driver {
                 () = shared.bell.rung.notified() => {}
                 () = sleep => {}
             }
+            self.rest_of_turn(&mut events);
+        }
+    }
+
+    /// Takes what else is ready, a bounded number of each kind: a broker that never stops talking must not keep the
+    /// answers of the others, and their renewals, waiting.
+    fn rest_of_turn(&mut self, events: &mut mpsc::Receiver<Event>) {
+        for _ in 0..INPUTS_PER_KIND {
+            let Ok(event) = events.try_recv() else { break };
+            self.happened(event);
+        }
+        for _ in 0..INPUTS_PER_KIND {
+            let Some(Some(done)) = self.jobs.next().now_or_never() else { break };
+            self.done(done);
         }
     }
 
@@ -145,6 +160,8 @@ impl Driver {
             self.open_links(now);
             self.send_heartbeats(now);
             self.rebalance(now);
+        } else if self.outlasts_membership() {
+            self.open_links(now);
         }
         self.act();
         self.go_on_leaving(now);
@@ -158,11 +175,19 @@ impl Driver {
             self.routes_wake(now).into_iter().for_each(&mut at);
             self.links.wake().into_iter().for_each(&mut at);
             self.rebalance_wake().into_iter().for_each(&mut at);
+        } else if self.outlasts_membership() {
+            self.links.opening().into_iter().for_each(&mut at);
         }
         if let Some(Leaving::Registered { until, .. }) = self.leaving {
             at(until);
         }
         wake
+    }
+
+    /// Whether queues are still busy after the farewell: a connection that breaks now is made again for them.
+    fn outlasts_membership(&self) -> bool {
+        matches!(self.leaving, Some(Leaving::Unregistering | Leaving::Unregistered))
+            && self.machine.owned().next().is_some()
     }
 
     fn wished(&mut self, wish: Wish) {
@@ -211,7 +236,7 @@ impl Driver {
                     self.start(jobs::unregister(Arc::clone(&self.shared), addresses));
                 }
             }
-            Some(Leaving::Unregistered) if self.machine.is_idle() && self.unlocks == 0 => {
+            Some(Leaving::Unregistered) if self.machine.is_idle() => {
                 self.leaving = None;
                 self.close_links();
                 self.shared.problems.clear_all();
@@ -238,10 +263,7 @@ impl Driver {
                 }
                 self.machine.locked(now, ticket, granted.as_ref());
             }
-            Done::Unlocked { queue, ticket } => {
-                self.unlocks = self.unlocks.saturating_sub(1);
-                self.machine.unlocked(now, &queue, ticket);
-            }
+            Done::Unlocked { queue, ticket } => self.machine.unlocked(now, &queue, ticket),
             Done::Positioned { queue, ticket, result } => {
                 let found = match result {
                     Ok(start) => {
@@ -283,10 +305,7 @@ impl Driver {
                 Action::Lock { broker, ticket, queues } => {
                     self.start(jobs::lock(shared, broker, ticket, queues))
                 }
-                Action::Unlock { queue, ticket } => {
-                    self.unlocks += 1;
-                    self.start(jobs::unlock(shared, queue, ticket));
-                }
+                Action::Unlock { queue, ticket } => self.start(jobs::unlock(shared, queue, ticket)),
                 Action::FindPosition { queue, ticket, not_after } => {
                     let new = self.topology.is_new(&queue);
                     self.start(jobs::find_position(shared, queue, ticket, new, not_after));
@@ -371,10 +390,12 @@ impl Driver {
         if self.joined {
             self.note(now);
         }
+        // What the broker adds for each group is no part of what members share.
+        let retry = self.shared.config.retry_topic();
         let state = SourceState {
             connected: self.joined && self.is_connected(),
             problem: self.shared.problems.first(),
-            queues_total: u32::try_from(self.topology.total()).unwrap_or(u32::MAX),
+            queues_total: u32::try_from(self.topology.total(&retry)).unwrap_or(u32::MAX),
             reconnects: self.shared.stats.reconnects.load(Ordering::Relaxed),
         };
         let same_problem = |known: &SourceState| {
@@ -425,6 +446,11 @@ impl Driver {
         let needed: BTreeSet<&Arc<str>> =
             self.membership.allocated().map(|queue| &queue.broker_name).collect();
         let up = |broker: &&Arc<str>| self.shared.masters.get(broker).is_some();
-        self.membership.is_member() && self.topology.total() > 0 && needed.iter().all(up)
+        self.membership.is_member()
+            && self.topology.total(&self.shared.config.retry_topic()) > 0
+            && needed.iter().all(up)
     }
 }
+
+#[cfg(test)]
+mod tests;

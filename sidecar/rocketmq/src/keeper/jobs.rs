@@ -13,7 +13,7 @@ use crate::{
     problem::{self, Peer},
     protocol::{
         BrokerRuntimeInfo, Heartbeat, LockQueues, MemberList, MessageQueue, ResponseCode, RouteRequest,
-        RuntimeInfoRequest, TopicConfigRequest, TopicRoute, UnlockQueues, Unregister,
+        RuntimeInfoRequest, TopicConfigRequest, TopicQueues, TopicRoute, UnlockQueues, Unregister,
     },
     remoting::CallError,
     shared::{AskError, Shared},
@@ -25,8 +25,10 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 const SESSION_TIMEOUT: Duration = Duration::from_secs(3);
 /// A last word that nobody must wait for.
 const UNREGISTER_TIMEOUT: Duration = Duration::from_secs(1);
-/// More queues of one topic on one broker are nonsense.
-const MAX_QUEUES: i32 = 65_536;
+/// More queues of one topic are nonsense, or more than a group can be served with.
+const MAX_QUEUES: usize = 16_384;
+/// More addresses of one topic's brokers are nonsense; so many connections are never opened.
+const MAX_ADDRESSES: usize = 512;
 
 /// How a request ended.
 #[derive(Debug)]
@@ -131,10 +133,20 @@ pub(super) fn understood(topic: &Arc<str>, route: TopicRoute) -> Looked {
     if route.logical {
         return Looked::Unsupported("it is a static topic (its queues are mapped over brokers)".to_owned());
     }
+    let count = |queues: &TopicQueues| usize::try_from(queues.read_queues).unwrap_or(0);
+    let readable = || route.queues.iter().filter(|queues| queues.readable());
+    let queues = readable().map(count).fold(0, usize::saturating_add);
+    let addresses: usize = route.brokers.iter().map(|broker| broker.addresses.len()).sum();
+    // Before anything is made of the numbers: they are only words of a name server.
+    if queues > MAX_QUEUES || addresses > MAX_ADDRESSES {
+        return Looked::Unsupported(format!(
+            "the name server says that it has {queues} queues on brokers with {addresses} addresses"
+        ));
+    }
     let mut understood = Route::default();
-    for queues in route.queues.iter().filter(|queues| queues.readable()) {
+    for queues in readable() {
         let broker: Arc<str> = Arc::from(queues.broker.as_str());
-        understood.queues.extend((0..queues.read_queues.min(MAX_QUEUES)).map(|queue_id| MessageQueue {
+        understood.queues.extend((0..queues.read_queues).map(|queue_id| MessageQueue {
             topic: Arc::clone(topic),
             broker_name: Arc::clone(&broker),
             queue_id,
@@ -146,21 +158,31 @@ pub(super) fn understood(topic: &Arc<str>, route: TopicRoute) -> Looked {
     Looked::Found(understood)
 }
 
-/// Registers on a fresh connection and learns what is to be known of the broker. `first`: this process has not been
-/// registered there since it joined, so that our client id must not be.
+/// How a session begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Entry {
+    /// This process has not been registered there since it joined, so that our client id must not be.
+    First,
+    /// It has.
+    Again,
+    /// The group was left, and queues that are still busy keep their locks until they are released.
+    Unregistered,
+}
+
+/// Registers on a fresh connection and learns what is to be known of the broker.
 pub(super) async fn session(
     shared: Arc<Shared>,
     address: Arc<str>,
     turn: u64,
     master: bool,
-    first: bool,
+    entry: Entry,
 ) -> Done {
-    let result = open(&shared, &address, master, first).await;
+    let result = open(&shared, &address, master, entry).await;
     Done::Session { address, turn, result }
 }
 
-async fn open(shared: &Shared, address: &str, master: bool, first: bool) -> Result<Session, SessionError> {
-    if first && master {
+async fn open(shared: &Shared, address: &str, master: bool, entry: Entry) -> Result<Session, SessionError> {
+    if entry == Entry::First && master {
         let members = MemberList { group: shared.config.group.clone() };
         match shared.remoting.call(address, &members, SESSION_TIMEOUT).await {
             Ok(members) if members.contains(&shared.config.client_id) => return Err(SessionError::Duplicate),
@@ -170,12 +192,21 @@ async fn open(shared: &Shared, address: &str, master: bool, first: bool) -> Resu
             Err(error) => return Err(SessionError::Call(error)),
         }
     }
-    shared.remoting.call(address, &heartbeat(shared), SESSION_TIMEOUT).await.map_err(SessionError::Call)?;
+    if entry != Entry::Unregistered {
+        let heartbeat = heartbeat(shared);
+        shared.remoting.call(address, &heartbeat, SESSION_TIMEOUT).await.map_err(SessionError::Call)?;
+    }
     if !master {
         return Ok(Session { uptime: None, honest: true });
     }
-    // Asking is allowed to administrators only where permissions are on: then its uptime stays unknown.
-    let info = shared.remoting.call(address, &RuntimeInfoRequest, SESSION_TIMEOUT).await.unwrap_or_default();
+    let info = match shared.remoting.call(address, &RuntimeInfoRequest, SESSION_TIMEOUT).await {
+        Ok(info) => info,
+        // Asking is allowed to administrators only where permissions are on: then its uptime stays unknown.
+        Err(error) if entry != Entry::Unregistered || error.refusal().is_some() => {
+            BrokerRuntimeInfo::default()
+        }
+        Err(error) => return Err(SessionError::Call(error)),
+    };
     Ok(Session { uptime: uptime(&info), honest: honest(&info) })
 }
 
@@ -327,3 +358,6 @@ pub(super) async fn unregister(shared: Arc<Shared>, addresses: Vec<Arc<str>>) ->
     }
     Done::Unregistered
 }
+
+#[cfg(test)]
+mod tests;

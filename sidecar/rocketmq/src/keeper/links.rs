@@ -12,7 +12,7 @@ use tracing::info;
 
 use super::{
     driver::Driver,
-    jobs::{self, Session, SessionError},
+    jobs::{self, Entry, Session, SessionError},
 };
 use crate::{
     problem::{self, Peer, Rank, reason},
@@ -51,6 +51,33 @@ enum State {
     Up,
 }
 
+impl Link {
+    fn new(now: Moment, broker: &Arc<str>, master: bool) -> Self {
+        Self {
+            broker: Arc::clone(broker),
+            master,
+            state: State::Idle { at: now },
+            turn: 0,
+            registered: false,
+            beat: now,
+            beating: false,
+            lost: None,
+        }
+    }
+}
+
+/// Which broker lies at each address, and whether as its master. An address that is named twice is the master's.
+fn roles(addresses: &BTreeSet<(Arc<str>, i64, String)>) -> BTreeMap<&str, (&Arc<str>, bool)> {
+    let mut roles = BTreeMap::new();
+    for (broker, id, address) in addresses {
+        let role = roles.entry(address.as_str()).or_insert((broker, *id == 0));
+        if *id == 0 && !role.1 {
+            *role = (broker, true);
+        }
+    }
+    roles
+}
+
 /// All links, by advertised address. Bounded by the brokers in the routes.
 #[derive(Debug, Default)]
 pub(super) struct Links(BTreeMap<Arc<str>, Link>);
@@ -61,10 +88,8 @@ impl Links {
         for link in self.0.values_mut() {
             link.registered = false;
             (link.beat, link.beating) = (now, false);
-            if link.state == State::Up {
-                link.turn += 1;
-                link.state = State::Idle { at: now };
-            }
+            link.turn += 1;
+            link.state = State::Idle { at: now };
         }
     }
 
@@ -78,6 +103,15 @@ impl Links {
     pub(super) fn registered(&self) -> Vec<Arc<str>> {
         let up = self.0.iter().filter(|(_, link)| link.registered && link.state == State::Up);
         up.map(|(address, _)| Arc::clone(address)).collect()
+    }
+
+    /// When a session is to be opened.
+    pub(super) fn opening(&self) -> Option<Moment> {
+        let due = self.0.values().filter_map(|link| match link.state {
+            State::Idle { at } => Some(at),
+            State::Up | State::Opening => None,
+        });
+        due.min()
     }
 
     pub(super) fn wake(&self) -> Option<Moment> {
@@ -119,28 +153,28 @@ impl Driver {
             info!(%address, "the address is in no route any more");
             self.close_link(now, &address);
         }
-        for (broker, id, address) in &addresses {
-            self.links.0.entry(Arc::from(address.as_str())).or_insert_with(|| Link {
-                broker: Arc::clone(broker),
-                master: *id == 0,
-                state: State::Idle { at: now },
-                turn: 0,
-                registered: false,
-                beat: now,
-                beating: false,
-                lost: None,
-            });
+        for (address, (broker, master)) in roles(&addresses) {
+            match self.links.0.get(address) {
+                Some(link) if *link.broker == **broker && link.master == master => {}
+                Some(_) => self.change_role(now, address, broker, master),
+                None => drop(self.links.0.insert(Arc::from(address), Link::new(now, broker, master))),
+            }
         }
         let mut due = Vec::new();
         for (address, link) in &mut self.links.0 {
             if matches!(link.state, State::Idle { at } if at <= now) {
                 link.state = State::Opening;
                 link.turn += 1;
-                due.push((Arc::clone(address), link.turn, link.master, !link.registered));
+                let entry = match (self.joined, link.registered) {
+                    (false, _) => Entry::Unregistered,
+                    (true, false) => Entry::First,
+                    (true, true) => Entry::Again,
+                };
+                due.push((Arc::clone(address), link.turn, link.master, entry));
             }
         }
-        for (address, turn, master, first) in due {
-            self.start(jobs::session(Arc::clone(&self.shared), address, turn, master, first));
+        for (address, turn, master, entry) in due {
+            self.start(jobs::session(Arc::clone(&self.shared), address, turn, master, entry));
         }
     }
 
@@ -169,7 +203,7 @@ impl Driver {
         match result {
             Ok(session) => {
                 link.state = State::Up;
-                (link.registered, link.beating, link.beat) = (true, false, now + HEARTBEAT);
+                (link.registered, link.beating, link.beat) = (self.joined, false, now + HEARTBEAT);
                 if link.lost.is_some() {
                     Stats::count(&self.shared.stats.reconnects);
                 }
@@ -209,6 +243,10 @@ impl Driver {
         if last.is_some_and(|last| last != *address) {
             fresh_for = lease;
         }
+        if self.shared.masters.get(broker).is_some_and(|master| master.address != *address) {
+            // Locks and commits lie with the one before.
+            self.machine.link_down(now, broker);
+        }
         let master = Master { address: Arc::clone(address), honest: session.honest };
         self.shared.masters.up(broker, master);
         self.machine.link_up(now, broker, fresh_for);
@@ -245,18 +283,43 @@ impl Driver {
             info!(%broker, %address, reason = %why, "connection to the broker lost");
         }
         if master {
-            self.shared.masters.down(&broker);
-            self.machine.link_down(now, &broker);
+            self.forget_listing(&broker);
+            self.master_is_down(now, &broker, address);
+        }
+    }
+
+    /// A slave became the master, or the other way round: the session begins anew on the connection that is there.
+    fn change_role(&mut self, now: Moment, address: &str, broker: &Arc<str>, master: bool) {
+        let Some(link) = self.links.0.get_mut(address) else { return };
+        info!(%broker, %address, master, "the address has another role now");
+        let before = (Arc::clone(&link.broker), link.master);
+        (link.broker, link.master) = (Arc::clone(broker), master);
+        link.turn += 1;
+        (link.state, link.beating) = (State::Idle { at: now }, false);
+        if before.1 {
+            self.master_is_down(now, &before.0, address);
+        }
+    }
+
+    /// An address does not serve a broker's queues any more; another one may.
+    fn master_is_down(&mut self, now: Moment, broker: &Arc<str>, address: &str) {
+        if self.shared.masters.get(broker).is_some_and(|master| *master.address == *address) {
+            self.shared.masters.down(broker);
+            self.machine.link_down(now, broker);
+            // Routes that are of two minds name two masters: the other one's session is asked for again.
+            for link in self.links.0.values_mut().filter(|link| link.broker == *broker && link.master) {
+                if link.state == State::Up {
+                    link.turn += 1;
+                    (link.state, link.beating) = (State::Idle { at: now }, false);
+                }
+            }
         }
     }
 
     fn close_link(&mut self, now: Moment, address: &Arc<str>) {
         let Some(link) = self.links.0.remove(address) else { return };
-        if link.master
-            && self.shared.masters.get(&link.broker).is_some_and(|master| master.address == *address)
-        {
-            self.shared.masters.down(&link.broker);
-            self.machine.link_down(now, &link.broker);
+        if link.master {
+            self.master_is_down(now, &link.broker, address);
         }
         self.shared.problems.clear(Rank::Broker, address);
         self.shared.problems.clear(Rank::Membership, address);

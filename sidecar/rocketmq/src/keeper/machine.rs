@@ -143,6 +143,9 @@ pub(super) struct Machine {
     lines: BTreeMap<MessageQueue, Line>,
     brokers: BTreeMap<Arc<str>, BrokerState>,
     asks: BTreeMap<Ticket, Ask>,
+    /// Unlocks on their way. Until they are answered no lock is asked for: a broker works on several requests at a
+    /// time, and an unlock that it does after the lock would leave us believing in a lock that anybody can take.
+    unlocking: BTreeMap<MessageQueue, u32>,
     last_ticket: Ticket,
     actions: VecDeque<Action>,
 }
@@ -157,6 +160,7 @@ impl Machine {
             lines: BTreeMap::new(),
             brokers: BTreeMap::new(),
             asks: BTreeMap::new(),
+            unlocking: BTreeMap::new(),
             last_ticket: 0,
             actions: VecDeque::new(),
         }
@@ -177,9 +181,9 @@ impl Machine {
         self.joined = false;
     }
 
-    /// Whether nothing is held and no lock is on its way.
+    /// Whether nothing is held and neither a lock nor an unlock is on its way.
     pub(super) fn is_idle(&self) -> bool {
-        self.lines.is_empty() && self.asks.is_empty()
+        self.lines.is_empty() && self.asks.is_empty() && self.unlocking.is_empty()
     }
 
     /// Whether an unlock is on its way.
@@ -325,7 +329,7 @@ impl Machine {
             State::Owned { epoch: current, .. } if current == epoch => {
                 line.turn = ticket;
                 line.state = State::Releasing { epoch, ticket };
-                self.actions.push_back(Action::Unlock { queue: queue.clone(), ticket });
+                self.unlock(queue, ticket);
             }
             State::Owned { .. }
             | State::Wanted { .. }
@@ -337,7 +341,13 @@ impl Machine {
 
     /// An unlock was answered, or will never be: then the lock runs out at the broker.
     pub(super) fn unlocked(&mut self, now: Moment, queue: &MessageQueue, ticket: Ticket) {
-        self.expire(now);
+        if let Some(count) = self.unlocking.get_mut(queue) {
+            *count -= 1;
+            if *count == 0 {
+                self.unlocking.remove(queue);
+            }
+        }
+        self.tick(now);
         let Some(line) = self.lines.get_mut(queue) else { return };
         let State::Releasing { epoch, ticket: current } = line.state else { return };
         if current != ticket {
@@ -366,10 +376,12 @@ impl Machine {
             let answer = granted.map(|granted| granted.contains(&queue));
             match self.lines.get(&queue) {
                 Some(line) if line.turn == turn => self.answer(now, ask.sent, &queue, answer),
-                Some(_) => {}
-                // Granted and not wanted any more.
-                None if answer == Some(true) => self.unlock_quietly(&queue),
-                None => {}
+                // Granted and not wanted any more. A broker works on several requests at a time, so that a renewal may
+                // have come after the unlock that was sent behind it.
+                Some(Line { state: State::Releasing { .. }, .. }) | None if answer == Some(true) => {
+                    self.unlock_quietly(&queue);
+                }
+                Some(_) | None => {}
             }
         }
         self.tick(now);
@@ -568,7 +580,8 @@ impl Machine {
             }
             if let (Some(due), false) = (line.ask_due(), broker.asking) {
                 let fresh = if broker.held.contains_key(queue) { Moment::ZERO } else { broker.fresh_until };
-                let open = self.acquiring || matches!(line.state, State::Owned { .. });
+                let acquiring = self.acquiring && !self.unlocking.contains_key(queue);
+                let open = acquiring || matches!(line.state, State::Owned { .. });
                 if open {
                     at(due.max(broker.ask_again).max(fresh));
                 }
@@ -608,7 +621,9 @@ impl Machine {
                     State::Wanted { .. }
                     | State::Asking
                     | State::Positioning { .. }
-                    | State::Releasing { .. } => acquiring && broker.may_lock(queue, now),
+                    | State::Releasing { .. } => {
+                        acquiring && broker.may_lock(queue, now) && !self.unlocking.contains_key(queue)
+                    }
                 })
                 .map(|(queue, line)| (queue.clone(), line.turn))
                 .collect()
@@ -669,6 +684,11 @@ impl Machine {
 
     fn unlock_quietly(&mut self, queue: &MessageQueue) {
         let ticket = self.ticket();
+        self.unlock(queue, ticket);
+    }
+
+    fn unlock(&mut self, queue: &MessageQueue, ticket: Ticket) {
+        *self.unlocking.entry(queue.clone()).or_default() += 1;
         self.actions.push_back(Action::Unlock { queue: queue.clone(), ticket });
     }
 

@@ -307,6 +307,14 @@ impl Driver {
         true
     }
 
+    /// With the connection to a broker the membership there is gone, and what its list said.
+    pub(super) fn forget_listing(&mut self, broker: &str) {
+        self.membership.listed.remove(broker);
+        self.membership.twice.remove(broker);
+        self.machine.allow_acquiring(self.membership.twice.is_empty());
+        self.shared.problems.clear(Rank::Membership, broker);
+    }
+
     fn assign(&mut self, now: Moment) {
         let mut assigned = BTreeSet::new();
         for (topic, share) in &self.membership.shares {
@@ -319,8 +327,11 @@ impl Driver {
     }
 
     fn note_idleness(&mut self) {
-        let idle = self.membership.shares.values().all(BTreeSet::is_empty) && self.topology.total() > 0;
-        if idle {
+        let retry = self.shared.config.retry_topic();
+        let total = self.topology.total(&retry);
+        // The retry topic's few queues are not what members are there for.
+        let idle = self.membership.shares.iter().all(|(topic, share)| share.is_empty() || **topic == *retry);
+        if idle && total > 0 {
             self.shared.problems.set(
                 Rank::Note,
                 "idle",
@@ -328,9 +339,7 @@ impl Driver {
                     reason: reason::MORE_MEMBERS_THAN_QUEUES,
                     message: format!(
                         "group {} has {} members and {} queues, so that this member has none",
-                        self.shared.group,
-                        self.membership.members,
-                        self.topology.total()
+                        self.shared.group, self.membership.members, total
                     ),
                     remedy: "lower replicas or add queues to the topic".to_owned(),
                 },

@@ -109,9 +109,10 @@ impl Topology {
         all
     }
 
-    /// Queues of the group over all members.
-    pub(crate) fn total(&self) -> usize {
-        self.topics.values().filter_map(|topic| topic.route.as_ref()).map(|route| route.queues.len()).sum()
+    /// Queues of the group over all members, those of one topic not counted.
+    pub(crate) fn total(&self, but: &str) -> usize {
+        let counted = self.topics.iter().filter(|(name, _)| ***name != *but);
+        counted.filter_map(|(_, topic)| topic.route.as_ref()).map(|route| route.queues.len()).sum()
     }
 
     /// Topics that the name servers do not know.

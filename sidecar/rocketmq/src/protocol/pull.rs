@@ -2,7 +2,7 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 
-use super::{ReplyError, Request, ResponseCode, accepted, number, refused};
+use super::{ReplyError, Request, ResponseCode, accepted, number, refused, words};
 use crate::codec::Command;
 
 /// System flag of a pull: the broker may hold it until there is something.
@@ -65,6 +65,13 @@ pub struct PullReply {
     pub messages: Bytes,
 }
 
+impl PullReply {
+    /// Whether an operator's reset moved the offset, not retention. Brokers of 5.x tell a reset to one pull only.
+    pub fn is_reset(&self) -> bool {
+        self.status == PullStatus::OffsetMoved && self.remark.contains("RESET")
+    }
+}
+
 impl Request for Pull {
     type Reply = PullReply;
 
@@ -95,7 +102,7 @@ impl Request for Pull {
             min: number(&reply, "minOffset")?,
             max: number(&reply, "maxOffset")?,
             offset_delta: reply.fields.get("offsetDelta").and_then(|text| text.parse().ok()).unwrap_or(0),
-            remark: reply.remark.unwrap_or_default(),
+            remark: words(reply.remark),
             messages: reply.body,
         })
     }

@@ -24,7 +24,10 @@ const CONTENT_TYPES: [&[u8]; 3] = [b"content-type", b"Content-Type", b"contentTy
 pub(super) struct Context<'a> {
     pub(super) queue: QueueId,
     pub(super) from: Position,
+    /// Where the broker says to go on.
     pub(super) next: Position,
+    /// Behind the queue's last message.
+    pub(super) most: Position,
     pub(super) bytes: usize,
     pub(super) limits: &'a BodyLimits,
     pub(super) key: &'a KeySource,
@@ -46,6 +49,8 @@ pub(super) struct Taken {
 pub(super) fn deliveries(context: &Context<'_>, body: Bytes) -> Result<Taken, String> {
     let mut deliveries = Vec::new();
     let mut least = context.from;
+    // Messages lie before the place to go on at; one that claims another place would take the cursor there.
+    let rising = |offset, least| rising(offset, least, context.next);
     let mut bytes = 0_usize;
     let whole = body.clone();
     for entry in StoredMessages::new(body) {
@@ -59,8 +64,8 @@ pub(super) fn deliveries(context: &Context<'_>, body: Bytes) -> Result<Taken, St
                 plain(context, position, *stored)
             }
             Ok(Entry::Bad(bad)) => {
-                // A place that can't be read is the first that it can be.
-                let position = bad.offset.map_or(Ok(least), |offset| rising(offset, least))?;
+                // A place that can't be read, or makes no sense, is the first that it can be.
+                let position = bad.offset.and_then(|offset| rising(offset, least).ok()).unwrap_or(least);
                 undecodable(context, position, *bad)
             }
             Err(error) => {
@@ -78,12 +83,18 @@ pub(super) fn deliveries(context: &Context<'_>, body: Bytes) -> Result<Taken, St
         least = delivery.position.next();
         deliveries.push(delivery);
     }
-    Ok(Taken { deliveries, next: context.next.max(least) })
+    Ok(Taken { deliveries, next: context.next.min(context.most).max(least) })
 }
 
-fn rising(offset: i64, least: Position) -> Result<Position, String> {
+fn rising(offset: i64, least: Position, next: Position) -> Result<Position, String> {
     let position = u64::try_from(offset).map(Position).map_err(|_| format!("a message at {offset}"))?;
-    if position < least { Err(format!("a message at {offset} where {least} was due")) } else { Ok(position) }
+    if position < least {
+        Err(format!("a message at {offset} where {least} was due"))
+    } else if position >= next {
+        Err(format!("a message at {offset} before {next}"))
+    } else {
+        Ok(position)
+    }
 }
 
 fn wanted(context: &Context<'_>, stored: &Stored) -> bool {

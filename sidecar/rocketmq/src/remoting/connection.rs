@@ -1,4 +1,4 @@
-use std::{collections::VecDeque, future::pending, io, sync::Arc};
+use std::{collections::VecDeque, future::pending, io, sync::Arc, time::Duration};
 
 use bytes::{Buf, BytesMut};
 use tokio::{
@@ -24,6 +24,10 @@ const WRITE_GATHER: usize = 64 * 1024;
 
 /// With more than this unwritten, nothing is read: a peer that asks and never listens would fill the memory.
 const WRITE_BACKLOG: usize = 1024 * 1024;
+
+/// A peer that takes nothing for so long while something is to be written is not there any more; without this, one
+/// that asks and never listens would keep its connection, and all that is to be sent on it, for ever.
+const WRITE_STALL: Duration = Duration::from_secs(4);
 
 /// Room for reading at least.
 const READ_LEAST: usize = 16 * 1024;
@@ -53,6 +57,8 @@ pub(super) struct Connection {
     out: BytesMut,
     /// All bytes written so far.
     written: u64,
+    /// When the peer last took something, or there was nothing to take.
+    progress: Instant,
     /// Requests without reply, with the end of their frame in all that goes out.
     oneways: VecDeque<(u64, Done)>,
     /// When anything was last received.
@@ -82,6 +88,7 @@ impl Connection {
             pending: Pending::default(),
             out: BytesMut::new(),
             written: 0,
+            progress: Instant::now(),
             oneways: VecDeque::new(),
             received: Instant::now(),
             useful: false,
@@ -107,7 +114,7 @@ impl Connection {
         loop {
             input.reserve(codec::missing(&input).clamp(READ_LEAST, READ_MOST));
             let may_take = self.out.len() < WRITE_GATHER && !self.pending.is_full();
-            let deadline = self.pending.next_deadline();
+            let deadline = [self.pending.next_deadline(), self.stalled_at()].into_iter().flatten().min();
             // Reading comes first: after a freeze, replies that lie in the socket count before deadlines do.
             let step = tokio::select! {
                 biased;
@@ -131,6 +138,15 @@ impl Connection {
                 return lost;
             }
         }
+    }
+
+    /// When the peer counts as gone unless it takes something.
+    fn stalled_at(&mut self) -> Option<Instant> {
+        if self.out.is_empty() {
+            self.progress = Instant::now();
+            return None;
+        }
+        Some(self.progress + WRITE_STALL)
     }
 
     /// Fails what is open, and gives back the events that nobody was told yet.
@@ -269,6 +285,7 @@ impl Connection {
     fn wrote(&mut self, count: io::Result<usize>) -> Step {
         let count = count.map_err(|error| Lost::Io(Arc::new(error)))?;
         self.written += count as u64;
+        self.progress = Instant::now();
         while self.oneways.front().is_some_and(|(end, _)| *end <= self.written) {
             if let Some((_, done)) = self.oneways.pop_front() {
                 drop(done.send(Ok(None)));
@@ -279,6 +296,9 @@ impl Connection {
 
     /// Overdue requests are forgotten; if nothing at all came since one was sent, the peer is not there any more.
     fn expire(&mut self, now: Instant) -> Step {
+        if self.stalled_at().is_some_and(|at| at <= now) {
+            return Err(Lost::Silent(WRITE_STALL));
+        }
         while let Some(waiting) = self.pending.overdue(now) {
             if self.received < waiting.sent {
                 return Err(Lost::Silent(now - waiting.sent));

@@ -23,6 +23,10 @@ const HOLD: Duration = Duration::from_millis(20);
 pub(crate) struct Script {
     /// Queues of topic `t`; `None`: there is no such topic.
     pub(crate) queues: Option<i32>,
+    /// Queues of the group's retry topic; `None`: there is no such topic.
+    pub(crate) retry: Option<i32>,
+    /// The broker's id in the route: 0 is the master.
+    pub(crate) broker_id: u64,
     /// Members beside those that sent heartbeats.
     pub(crate) others: Vec<String>,
     /// Whether heartbeats register anybody.
@@ -62,6 +66,8 @@ impl Fake {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let script = Script {
             queues: Some(queues),
+            retry: None,
+            broker_id: 0,
             others: Vec::new(),
             registers: true,
             locks: BTreeMap::new(),
@@ -199,10 +205,11 @@ impl Script {
         let queue = || request.fields.get("queueId").and_then(|id| id.parse::<i32>().ok()).unwrap_or(0);
         let ours = request.fields.get("topic") == Some("t");
         let answer = match code {
-            105 => match self.queues.filter(|_| ours) {
+            105 => match if ours { self.queues } else { self.retry } {
                 Some(queues) => ok.body(format!(
-                    r#"{{"brokerDatas":[{{"brokerAddrs":{{0:"{address}"}},"brokerName":"b","cluster":"c"}}],
-                    "queueDatas":[{{"brokerName":"b","perm":6,"readQueueNums":{queues},"writeQueueNums":{queues}}}]}}"#
+                    r#"{{"brokerDatas":[{{"brokerAddrs":{{{id}:"{address}"}},"brokerName":"b","cluster":"c"}}],
+                    "queueDatas":[{{"brokerName":"b","perm":6,"readQueueNums":{queues},"writeQueueNums":{queues}}}]}}"#,
+                    id = self.broker_id
                 )),
                 None => Command::response(17, opaque),
             },

@@ -226,6 +226,26 @@ async fn leaving_unlocks_what_is_released_before_it_unregisters_and_keeps_the_re
 }
 
 #[tokio::test]
+async fn a_connection_that_breaks_after_the_farewell_is_made_again_for_what_is_still_busy() {
+    let fake = Fake::start(1).await;
+    let (mut member, owned) = Member::owner(&fake).await;
+    member.keeper.leave();
+    fake.until("the farewell", |script| script.journal.iter().any(|c| c.code == 35)).await;
+    let heartbeats = fake.count(34);
+    fake.cut();
+    assert!(matches!(member.event().await, LeaseEvent::Doubtful { .. }));
+    member
+        .find("the end of the doubt", |event| matches!(event, LeaseEvent::Renewed { .. }).then_some(()))
+        .await;
+    member.commit(&owned, 0, Identity::None, None).await.unwrap();
+    member.keeper.release(owned.queue, owned.epoch);
+    assert!(matches!(member.event().await, LeaseEvent::Released { .. }));
+    assert!(matches!(member.event().await, LeaseEvent::Left));
+    assert!(fake.script().locks.is_empty());
+    assert_eq!(fake.count(34), heartbeats, "it is no member again");
+}
+
+#[tokio::test]
 async fn who_leaves_and_comes_back_at_once_keeps_the_queue() {
     let fake = Fake::start(1).await;
     let (mut member, owned) = Member::owner(&fake).await;

@@ -1,5 +1,5 @@
 use lockstep_broker::LeaseEvent;
-use lockstep_model::Position;
+use lockstep_model::{Identity, Position};
 use lockstep_rocketmq::{Severity, StartPosition, check, codec::Command, reason};
 
 use crate::{
@@ -66,6 +66,48 @@ async fn a_member_without_a_queue_says_so() {
 }
 
 #[tokio::test]
+async fn queues_of_the_retry_topic_do_not_hide_that_there_are_more_members_than_queues() {
+    let fake = Fake::start(1).await;
+    // The topic's queue and the first of the retry topic are the other's, so that only the second is ours.
+    fake.script().retry = Some(2);
+    fake.script().others = vec!["a".to_owned()];
+    let mut member = Member::join(config(&fake, "me"));
+    let state = member.problem(reason::MORE_MEMBERS_THAN_QUEUES).await;
+    fake.until("the lock", |script| script.locks.contains_key(&1)).await;
+    assert_eq!((state.connected, state.queues_total), (true, 1));
+}
+
+#[tokio::test]
+async fn a_member_without_a_queue_whose_broker_is_gone_is_not_connected() {
+    let fake = Fake::start(1).await;
+    fake.script().others = vec!["a".to_owned()];
+    let mut member = Member::join(config(&fake, "me"));
+    member.source("the group", |state| state.connected).await;
+    fake.script().deaf.extend([28, 34, 38]);
+    fake.cut();
+    member.source("no connection", |state| !state.connected).await;
+    fake.script().deaf.clear();
+    member.source("the group again", |state| state.connected).await;
+}
+
+#[tokio::test]
+async fn a_slave_that_becomes_the_master_serves_its_queues_and_a_master_that_becomes_a_slave_does_not() {
+    let fake = Fake::start(1).await;
+    fake.script().broker_id = 1;
+    let mut member = Member::join(config(&fake, "me"));
+    member.problem(reason::BROKER_WITHOUT_MASTER).await;
+    fake.until("the session with the slave", |script| script.is_member("me")).await;
+    fake.script().broker_id = 0;
+    let owned = member.acquired().await;
+    fake.script().broker_id = 1;
+    // The route is looked at again at once when the connection was lost.
+    fake.cut();
+    let over = |event| if let LeaseEvent::Lost { epoch, .. } = event { Some(epoch) } else { None };
+    assert_eq!(member.find("the loss", over).await, owned.epoch);
+    assert!(member.commit(&owned, 0, Identity::None, None).await.is_err());
+}
+
+#[tokio::test]
 async fn a_client_id_in_use_is_not_used_again() {
     let fake = Fake::start(1).await;
     fake.script().others = vec!["me".to_owned()];
@@ -120,6 +162,39 @@ async fn an_old_broker_that_answers_zero_is_asked_whether_it_means_it() {
     cursors.sort_by(|a, b| a.name.cmp(&b.name));
     let cursors: Vec<_> = cursors.iter().map(|owned| owned.cursor).collect();
     assert_eq!(cursors, [Position(0), Position(2)]);
+}
+
+#[tokio::test]
+async fn a_start_by_time_does_not_pass_over_what_can_not_be_decoded() {
+    let fake = Fake::start(1).await;
+    fake.store(0, &["a", "a", "a"]);
+    {
+        let mut script = fake.script();
+        let log = script.log.get_mut(&0).unwrap();
+        let mut damaged = log[1].to_vec();
+        let body = damaged.windows(2).position(|part| part == b"m1").unwrap();
+        damaged[body] = b'x';
+        log[1] = damaged.into();
+        script.answers.insert(29, Command::response(0, 0).field("offset", 0));
+    }
+    let mut timed = config(&fake, "me");
+    timed.start = StartPosition::At(1_700_000_000_001);
+    assert_eq!(Member::join(timed).acquired().await.cursor, Position(1));
+}
+
+#[tokio::test]
+async fn a_reset_that_waits_for_the_next_pull_is_not_lost_with_our_own_look() {
+    let fake = Fake::start(1).await;
+    fake.store(0, &["a", "a", "a"]);
+    let moved = Command::response(21, 0).remark("OFFSET_RESET");
+    {
+        let mut script = fake.script();
+        script.committed.insert(0, 3);
+        let moved = moved.field("nextBeginOffset", 1).field("minOffset", 0).field("maxOffset", 3);
+        script.answers.insert(11, moved);
+    }
+    let mut member = Member::join(config(&fake, "me"));
+    assert_eq!(member.acquired().await.cursor, Position(1));
 }
 
 #[tokio::test]

@@ -126,6 +126,51 @@ async fn answers_that_make_no_sense_are_errors() {
 }
 
 #[tokio::test]
+async fn nothing_behind_the_end_of_the_queue_is_passed_over_whatever_the_broker_says() {
+    let fake = Fake::start(1).await;
+    let (mut member, owned) = Member::owner(&fake).await;
+    let answer = |code, next: i64| {
+        Command::response(code, 0).field("nextBeginOffset", next).field("minOffset", 0).field("maxOffset", 9)
+    };
+    for code in [0, 19, 20] {
+        fake.script().answers.insert(11, answer(code, i64::MAX));
+        assert_eq!(member.read(&owned, 5).await.1, Position(9), "code {code}");
+    }
+    // A place is not covered by a message's checksum.
+    let far = answer(0, 6).body(stored(0, 1 << 40, 1, "a", b"far"));
+    for absurd in [far, answer(21, i64::MAX).remark("OFFSET_OVERFLOW_BADLY")] {
+        fake.script().answers.insert(11, absurd);
+        let error = member.fetch(&owned, 5).await.unwrap_err();
+        assert_eq!(error.problem.reason, reason::UNEXPECTED_ANSWER);
+        let state = member.problem(reason::UNEXPECTED_ANSWER).await;
+        assert!(state.problem.unwrap().message.contains("t/b/0"));
+        fake.script().answers.insert(11, answer(19, 5));
+        member.read(&owned, 5).await;
+        member.source("no problem", |state| state.problem.is_none()).await;
+    }
+}
+
+#[tokio::test]
+async fn a_place_that_can_not_be_read_costs_no_more_than_its_message() {
+    let fake = Fake::start(1).await;
+    fake.store(0, &["a", "a", "a"]);
+    {
+        let mut script = fake.script();
+        let log = script.log.get_mut(&0).unwrap();
+        let mut damaged = log[1].to_vec();
+        // The offset's first byte and the body's last.
+        damaged[20] ^= 0x7f;
+        let body = damaged.windows(2).position(|part| part == b"m1").unwrap();
+        damaged[body] = b'x';
+        log[1] = damaged.into();
+    }
+    let (member, owned) = Member::owner(&fake).await;
+    let (read, next) = member.read(&owned, 0).await;
+    let places: Vec<_> = read.iter().map(|d| (d.position.0, d.undecodable.is_some())).collect();
+    assert_eq!((places, next), (vec![(0, false), (1, true), (2, false)], Position(3)));
+}
+
+#[tokio::test]
 async fn a_dead_letter_is_copied_by_the_broker_or_published_when_it_can_not() {
     let fake = Fake::start(1).await;
     fake.store(0, &["a"]);

@@ -376,7 +376,10 @@ fn a_lock_granted_after_the_queue_went_elsewhere_is_given_back() {
     bench.machine.assign(bench.now, &set(&[]), true);
     assert!(!bench.machine.is_idle());
     bench.machine.locked(bench.now, ticket, Some(&set(&[0])));
-    assert!(matches!(bench.actions()[..], [Action::Unlock { .. }]));
+    let Some(Action::Unlock { ticket, .. }) = bench.machine.poll() else { panic!() };
+    assert!(!bench.machine.is_idle());
+    bench.machine.unlocked(bench.now, &key(0), ticket);
+    bench.nothing();
     assert!(bench.machine.is_idle());
 }
 
@@ -428,4 +431,40 @@ fn a_removed_queue_is_lost_at_once() {
     bench.machine.removed(bench.now, &set(&[0]));
     let actions = bench.actions();
     assert!(matches!(&actions[..], [Action::Lost { epoch: e, .. }, Action::Unlock { .. }] if *e == epoch));
+}
+
+#[test]
+fn a_renewal_that_was_granted_while_the_queue_is_given_back_is_followed_by_another_unlock() {
+    let (mut bench, epoch) = Bench::owning();
+    bench.pass(10_000);
+    let (renewal, _) = bench.asked();
+    bench.machine.release(bench.now, &key(0), epoch);
+    let Some(Action::Unlock { ticket, .. }) = bench.machine.poll() else { panic!() };
+    // The broker may have locked it again after it unlocked it.
+    bench.machine.locked(bench.now, renewal, Some(&set(&[0])));
+    let Some(Action::Unlock { ticket: again, .. }) = bench.machine.poll() else { panic!() };
+    bench.machine.unlocked(bench.now, &key(0), ticket);
+    assert_eq!(bench.actions(), [Action::Released { queue: key(0), epoch }]);
+    // It is still ours to take, but not while an unlock could undo the lock.
+    bench.pass(500);
+    bench.nothing();
+    bench.machine.unlocked(bench.now, &key(0), again);
+    assert_eq!(bench.asked().1, [key(0)]);
+}
+
+#[test]
+fn a_queue_that_comes_back_while_it_is_unlocked_is_locked_when_the_unlock_was_answered() {
+    let mut bench = Bench::joined();
+    bench.machine.assign(bench.now, &set(&[0]), true);
+    let (ticket, _) = bench.asked();
+    bench.machine.locked(bench.now, ticket, Some(&set(&[0])));
+    bench.actions();
+    // While the position is looked for it goes to another member and comes back.
+    bench.machine.assign(bench.now, &set(&[]), true);
+    bench.machine.assign(bench.now, &set(&[0]), true);
+    let Some(Action::Unlock { ticket, .. }) = bench.machine.poll() else { panic!() };
+    bench.nothing();
+    assert_eq!(bench.machine.wake(), None, "nothing to wake up for");
+    bench.machine.unlocked(bench.now, &key(0), ticket);
+    assert_eq!(bench.asked().1, [key(0)]);
 }

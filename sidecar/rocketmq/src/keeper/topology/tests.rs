@@ -34,7 +34,7 @@ fn queues_of_the_first_route_start_by_the_setting_and_later_ones_at_their_beginn
     assert!(!topology.is_new(&key("b", 1)));
     topology.take(NOW, "t", route(&[("b", 4)]));
     assert!(topology.is_new(&key("b", 3)));
-    assert_eq!(topology.total(), 4);
+    assert_eq!(topology.total(""), 4);
 }
 
 #[test]

@@ -224,3 +224,20 @@ async fn a_peer_that_asks_and_never_reads_is_not_read_without_end() {
         sent = peer => assert!(sent < 4 << 20, "{sent} bytes of questions were read"),
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_peer_that_asks_and_never_reads_is_given_up() {
+    let (near, mut far) = duplex(1 << 16);
+    let mut line = Line::new();
+    let peer = async {
+        let frame = super::peer::frame(&Command::request(4711)).repeat(100);
+        while far.write_all(&frame).await.is_ok() {}
+    };
+    let started = Instant::now();
+    let lost = tokio::select! {
+        lost = line.serve(near) => lost,
+        () = peer => unreachable!("it writes until the connection ends"),
+    };
+    assert!(matches!(lost, Lost::Silent(_)), "{lost}");
+    assert_eq!(started.elapsed().as_secs(), 4);
+}

@@ -1,0 +1,61 @@
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use lockstep_broker::{Clock, LeaseEvent};
+use lockstep_model::Epoch;
+use tokio::{sync::mpsc, time::timeout};
+
+use super::{Driver, Event, Outbox, Shared, Wish};
+use crate::{
+    Config, KeySource, StartPosition,
+    codec::BodyLimits,
+    problem::reason,
+    remoting::{CredentialsSource, Remoting, RemotingConfig},
+};
+
+fn config() -> Config {
+    Config {
+        // Nobody listens there.
+        name_servers: vec!["127.0.0.1:1".to_owned()],
+        group: "g".to_owned(),
+        client_id: "me".to_owned(),
+        subscriptions: Vec::new(),
+        start: StartPosition::Earliest,
+        lock_lifetime: Duration::from_secs(60),
+        address_overrides: BTreeMap::new(),
+        credentials: CredentialsSource::None,
+        tls: None,
+        key: KeySource::Native,
+        epoch_floor: Epoch(0),
+        clock: Clock::new(),
+        limits: BodyLimits::default(),
+    }
+}
+
+#[tokio::test]
+async fn a_peer_that_never_stops_talking_does_not_keep_the_answers_of_others_waiting() {
+    let (remoting, _) = Remoting::new(RemotingConfig::default());
+    let shared = Arc::new(Shared::new(config(), remoting));
+    let outbox = Arc::new(Outbox::default());
+    let (events, heard) = mpsc::channel(256);
+    let (wishes, wished) = mpsc::unbounded_channel();
+    let talk = tokio::spawn(async move {
+        while events.send(Event::Up { address: "b:1".into(), connection: 1 }).await.is_ok() {}
+    });
+    let driver = tokio::spawn(Driver::new(shared, Arc::clone(&outbox)).run(wished, heard));
+    wishes.send(Wish::Join).unwrap();
+    let told = async {
+        loop {
+            if let LeaseEvent::Source(state) = outbox.next().await
+                && state.problem.is_some_and(|problem| problem.reason == reason::NAME_SERVER_UNREACHABLE)
+            {
+                return;
+            }
+        }
+    };
+    timeout(Duration::from_secs(20), told)
+        .await
+        .expect("the answer of the name server's address must be heard");
+    drop(wishes);
+    driver.await.unwrap();
+    talk.await.unwrap();
+}
