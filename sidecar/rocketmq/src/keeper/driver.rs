@@ -12,7 +12,7 @@ use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
 use lockstep_broker::{EpochClock, LeaseEvent, SourceState};
 use lockstep_model::{Identity, Moment, QueueId};
 use tokio::{sync::mpsc, time::sleep_until};
-use tracing::info;
+use tracing::debug;
 
 use super::{
     Wish,
@@ -195,7 +195,7 @@ impl Driver {
         match wish {
             Wish::Join if self.joined => {}
             Wish::Join => {
-                info!(group = %self.shared.group, client_id = %self.shared.config.client_id, "joining the group");
+                debug!(group = %self.shared.group, client_id = %self.shared.config.client_id, "joining the group");
                 // Who changed their mind before the brokers were told is a member still.
                 if matches!(self.leaving, Some(Leaving::Unregistering | Leaving::Unregistered)) {
                     self.links.register_again(now);
@@ -206,7 +206,7 @@ impl Driver {
             }
             Wish::Leave => {
                 if self.joined || self.leaving.is_none() {
-                    info!(group = %self.shared.group, "leaving the group");
+                    debug!(group = %self.shared.group, "leaving the group");
                     self.joined = false;
                     self.leaving = Some(Leaving::Registered { until: now + FIRST_RELEASES, released: false });
                     self.machine.leave(now);
@@ -241,7 +241,7 @@ impl Driver {
                 self.close_links();
                 self.shared.problems.clear_all();
                 self.publish(now);
-                info!(group = %self.shared.group, "left the group");
+                debug!(group = %self.shared.group, "left the group");
                 self.outbox.push(LeaseEvent::Left);
             }
             Some(Leaving::Unregistering | Leaving::Unregistered) | None => {}
@@ -286,7 +286,7 @@ impl Driver {
                 self.machine.verified(now, &queue, ticket, result.ok());
             }
             Done::Reset { queue, id, epoch, to } => {
-                info!(queue = %queue, to = %to, "the position was set by hand");
+                debug!(queue = %queue, to = %to, "the position was set by hand");
                 self.outbox.push(LeaseEvent::Moved { queue: id, epoch, to });
             }
             Done::Unregistered => {
@@ -335,7 +335,7 @@ impl Driver {
                 let last = self.starts.remove(&queue).unwrap_or(Identity::None);
                 let (id, name) =
                     leases.acquired(&queue, epoch, deadline, Confirmed { position: cursor, last });
-                info!(queue = %name, %epoch, %cursor, "queue acquired");
+                debug!(queue = %name, %epoch, %cursor, "queue acquired");
                 self.names.insert(id, queue);
                 let deadline = Some(deadline);
                 LeaseEvent::Acquired { queue: id, name, epoch, deadline, cursor, settle_within: None }
@@ -347,31 +347,31 @@ impl Driver {
                 LeaseEvent::Renewed { queue, epoch, deadline: Some(deadline) }
             }
             Action::Doubtful { queue, epoch } => {
-                info!(%queue, %epoch, "queue in doubt: the connection to its broker was lost");
+                debug!(%queue, %epoch, "queue in doubt: the connection to its broker was lost");
                 let queue = leases.id(&queue);
                 leases.doubtful(queue, epoch);
                 LeaseEvent::Doubtful { queue, epoch }
             }
             Action::Revoking { queue, epoch } => {
-                info!(%queue, %epoch, "queue goes to another member");
+                debug!(%queue, %epoch, "queue goes to another member");
                 LeaseEvent::Revoking { queue: leases.id(&queue), epoch, deadline: None }
             }
             Action::RevocationCancelled { queue, epoch } => {
-                info!(%queue, %epoch, "queue stays after all");
+                debug!(%queue, %epoch, "queue stays after all");
                 LeaseEvent::RevocationCancelled { queue: leases.id(&queue), epoch }
             }
             Action::Lost { queue, epoch } => {
-                info!(%queue, %epoch, "queue lost");
+                debug!(%queue, %epoch, "queue lost");
                 let queue = leases.id(&queue);
                 leases.ended(queue, epoch);
                 LeaseEvent::Lost { queue, epoch }
             }
             Action::Released { queue, epoch } => {
-                info!(%queue, %epoch, "queue released");
+                debug!(%queue, %epoch, "queue released");
                 LeaseEvent::Released { queue: leases.id(&queue), epoch }
             }
             Action::Moved { queue, epoch, to } => {
-                info!(%queue, %epoch, %to, "queue moved to the broker's position");
+                debug!(%queue, %epoch, %to, "queue moved to the broker's position");
                 let queue = leases.id(&queue);
                 leases.moved(queue, epoch, to, true);
                 LeaseEvent::Moved { queue, epoch, to }
@@ -413,9 +413,9 @@ impl Driver {
         }
         match &state.problem {
             Some(problem) => {
-                info!(connected = state.connected, reason = problem.reason, %problem, "source state")
+                debug!(connected = state.connected, reason = problem.reason, %problem, "source state")
             }
-            None => info!(connected = state.connected, "source state"),
+            None => debug!(connected = state.connected, "source state"),
         }
         self.state = Some(state.clone());
         self.outbox.push(LeaseEvent::Source(state));
