@@ -35,6 +35,9 @@ pub struct Options {
     /// The number of queues. `None` = the file's, or [`Options::DEFAULT_QUEUES`] in a new file. It never changes in a
     /// file, since keys would change their queue.
     pub queues: Option<NonZero<u32>>,
+    /// The property that names a message's ordering key, whatever its case: HTTP keeps none. A message without it has
+    /// the key that it was published with.
+    pub key_property: Option<String>,
     /// The largest body that is accepted over HTTP, in bytes.
     pub body_limit: usize,
     /// How many finished messages a queue keeps for looking at them.
@@ -56,6 +59,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             queues: None,
+            key_property: None,
             body_limit: 4 << 20,
             kept_messages: 10_000,
             kept_bytes: 64 << 20,
@@ -161,7 +165,14 @@ impl Embedded {
     ///
     /// # Errors
     /// Nothing was stored, except after [`StoreError::Slow`] and [`StoreError::Io`], when it is unknown.
-    pub async fn publish(&self, message: NewMessage) -> Result<Published, StoreError> {
+    pub async fn publish(&self, mut message: NewMessage) -> Result<Published, StoreError> {
+        if let Some(name) = &self.inner.options.key_property {
+            let named = |(held, _): &(&[u8], &[u8])| held.eq_ignore_ascii_case(name.as_bytes());
+            let value = message.properties.iter().find(named).map(|(_, value)| value);
+            // Bytes that are no text still tell keys apart, apart from which bytes they are.
+            let key = value.map(|value| Text::from(String::from_utf8_lossy(value).as_ref()));
+            message.key = key.or(message.key);
+        }
         let queues = u32::try_from(self.inner.store.names().len()).unwrap_or(u32::MAX).max(1);
         let queue = match &message.key {
             Some(key) => u32::try_from(KeyHash::of(key.as_bytes()).0 % u64::from(queues)).unwrap_or_default(),

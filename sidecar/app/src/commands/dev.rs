@@ -4,6 +4,7 @@ use std::{
 };
 
 use lockstep_broker::Clock;
+use lockstep_contract::{KeyFrom, OrderingKey};
 use lockstep_embedded::{Embedded, Options};
 use tokio::net::TcpListener;
 
@@ -72,11 +73,12 @@ fn serve(args: DevArgs, talkative: bool) -> Result<(), Failure> {
     let folder = Folder::of(args.state_dir)?;
     let state = State::open(folder.path());
     let client_id = state.client_id(|| "dev".to_owned());
+    let key_property = key_property(&loaded.group.spec.ordering.key);
     let secrets = secrets_folder(args.credentials_dir.as_deref());
     block_on(async move {
         let clock = Clock::new();
-        let broker = Embedded::open(folder.path().join("messages.redb"), Options::default())
-            .map_err(Failure::failed)?;
+        let options = Options { key_property: key_property.clone(), ..Options::default() };
+        let broker = Embedded::open(folder.path().join("messages.redb"), options).map_err(Failure::failed)?;
         let listener = TcpListener::bind(args.publish).await.map_err(|error| {
             Failure::failed(format!(
                 "failed to listen on {}: {error}; name another address with --publish",
@@ -86,12 +88,19 @@ fn serve(args: DevArgs, talkative: bool) -> Result<(), Failure> {
         let address = listener.local_addr().map_err(Failure::failed)?;
         say(format!("publish http://{address}/publish"));
         if talkative {
+            let key = match key_property {
+                Some(name) => format!("Lockstep-Property-{name}"),
+                None => "Lockstep-Key".to_owned(),
+            };
             say(format!(
-                "  curl -i http://{address}/publish -H 'Lockstep-Key: alice' -d '{{\"hello\": \"world\"}}'"
+                "  curl http://{address}/publish -H '{key}: alice' -H 'Content-Type: application/json' \
+                 -d '{{\"hello\": \"world\"}}'"
             ));
             say(format!(
-                "  curl http://{address}/messages and http://{address}/dead-letters show what is there"
+                "  curl http://{address}/messages and curl http://{address}/dead-letters show what is there"
             ));
+            let admin = loaded.group.spec.sidecar.admin_port;
+            say(format!("  curl http://127.0.0.1:{admin}/status shows how it goes; Ctrl-C ends it"));
         }
         let publishing = broker.clone();
         let publishing = tokio::spawn(async move { publishing.serve(listener).await });
@@ -117,4 +126,12 @@ fn serve(args: DevArgs, talkative: bool) -> Result<(), Failure> {
         ended?;
         Ok(())
     })
+}
+
+/// The property that holds a message's key where the manifest says so.
+fn key_property(key: &OrderingKey) -> Option<String> {
+    match key.from {
+        KeyFrom::Header => key.header.clone(),
+        KeyFrom::Native => None,
+    }
 }

@@ -32,6 +32,27 @@ async fn a_published_message_is_listed_as_it_was_sent() {
 }
 
 #[tokio::test]
+async fn a_property_can_be_the_key_whatever_its_case() {
+    let options = || Options { key_property: Some("OrderId".to_owned()), ..Options::default() };
+    let served = Served::start(options()).await;
+    let mut queues = std::collections::BTreeSet::new();
+    for turn in 0..4 {
+        let headers = [("Lockstep-Property-OrderId", "17"), ("lockstep-key", &format!("other-{turn}"))];
+        let (_, receipt) = served.post("/publish", &headers, b"x".to_vec()).await;
+        queues.insert(receipt["queue"].as_str().unwrap().to_owned());
+    }
+    assert_eq!(queues.len(), 1);
+    let queue = queues.pop_first().unwrap();
+    let (_, listed) = served.get(&format!("/messages?queue={queue}")).await;
+    assert_eq!(listed["messages"][3]["key"], "17");
+    let (_, receipt) = served.post("/publish", &[("lockstep-key", "native")], b"x".to_vec()).await;
+    let (_, listed) = served
+        .get(&format!("/messages?queue={}&from={}", receipt["queue"].as_str().unwrap(), receipt["position"]))
+        .await;
+    assert_eq!(listed["messages"][0]["key"], "native");
+}
+
+#[tokio::test]
 async fn messages_of_one_key_go_to_one_queue_in_order() {
     let served = Served::start(Options::default()).await;
     let mut queues = std::collections::BTreeMap::new();
