@@ -29,6 +29,9 @@ use super::{
 /// Bodies larger than this may not fit the socket's buffers: their end is awaited when an application answers early.
 const EARLY_BYTES: usize = 64 * 1024;
 
+/// The body of a failure is for logs only: where it does not end, the status counts after so long.
+const REASON_WAIT: Duration = Duration::from_secs(1);
+
 /// An idle connection is not used again after so long: servers that close theirs do it after 5 s and more, and the
 /// request must not meet the end half-way.
 const IDLE_REUSE: Duration = Duration::from_millis(3500);
@@ -47,6 +50,9 @@ struct Exchange<'a> {
     prepared: &'a Prepared,
     request: &'a AttemptRequest,
     times: Times,
+    deadline: Instant,
+    /// The status of a success whose body is not read to its end yet.
+    succeeding: Option<u16>,
     /// Resolves when the request's body is sent or given up; set for large bodies.
     sent: Option<oneshot::Receiver<()>>,
 }
@@ -119,7 +125,15 @@ impl Deliver for Http {
         slot.probe.arm(request.not_after);
         let probe = Arc::clone(&slot.probe);
         let times = self.times(&request);
-        let mut exchange = Exchange { http: self, prepared: &prepared, request: &request, times, sent: None };
+        let mut exchange = Exchange {
+            http: self,
+            prepared: &prepared,
+            request: &request,
+            times,
+            deadline,
+            succeeding: None,
+            sent: None,
+        };
         let attempted = {
             let mut run = pin!(exchange.run(slot));
             match timeout_at(deadline, run.as_mut()).await {
@@ -138,7 +152,13 @@ impl Deliver for Http {
             }
         };
         let Some(attempted) = attempted else {
-            return told(TransportFailure::TimedOut, "no complete answer within the timeout");
+            let text = match exchange.succeeding {
+                None => "no complete answer within the timeout".to_owned(),
+                Some(status) => format!(
+                    "answered {status}, but the body did not end within the timeout; send its Content-Length, or no body"
+                ),
+            };
+            return told(TransportFailure::TimedOut, &text);
         };
         // An application that answered before it read the request keeps its slot until it did, so that connections
         // which nobody reads can't pile up; the answer counts in any case.
@@ -207,32 +227,50 @@ impl Exchange<'_> {
         request
     }
 
-    async fn read(&self, mut response: Response) -> Attempted {
+    async fn read(&mut self, mut response: Response) -> Attempted {
         let status = response.status();
         let facts = answer::facts(status.as_u16(), response.headers(), SystemTime::now());
-        let mut kept = Vec::new();
-        let mut length = 0_usize;
-        while length < answer::BODY_LIMIT {
-            match response.chunk().await {
-                Ok(Some(chunk)) => {
-                    length += chunk.len();
-                    if !status.is_success() {
-                        let room = answer::DETAIL_LIMIT.saturating_sub(kept.len());
-                        kept.extend_from_slice(chunk.get(..room).unwrap_or(&chunk));
-                    }
-                }
-                Ok(None) => break,
+        if status.is_success() {
+            self.succeeding = Some(status.as_u16());
+            let length = match read_body(&mut response, None).await {
+                Ok(length) => length,
                 Err(error) => return failed(TransportFailure::Broken, &error),
+            };
+            drop(response);
+            if length > 0 {
+                // The connection goes back to its pool in a task of its own: it comes before the next attempt looks
+                // there.
+                tokio::task::yield_now().await;
             }
+            return Attempted { result: AttemptResult::Answered(facts), detail: None };
+        }
+        let now = Instant::now();
+        let patience = REASON_WAIT.min(self.deadline.saturating_duration_since(now) / 2);
+        let mut reason = Vec::new();
+        match timeout_at(now + patience, read_body(&mut response, Some(&mut reason))).await {
+            // The connection of a body that does not end is dropped with the response.
+            Ok(Ok(_)) | Err(_) => {}
+            Ok(Err(error)) => return failed(TransportFailure::Broken, &error),
         }
         drop(response);
-        if length > 0 {
-            // The connection goes back to its pool in a task of its own: it comes before the next attempt looks there.
-            tokio::task::yield_now().await;
-        }
-        let detail = (!status.is_success()).then(|| Detail::answered(status.as_u16(), &kept));
+        tokio::task::yield_now().await;
+        let detail = Some(Detail::answered(status.as_u16(), &reason));
         Attempted { result: AttemptResult::Answered(facts), detail }
     }
+}
+
+/// Reads a body to its end or to the limit, keeps its beginning where wanted, and answers how much it read.
+async fn read_body(response: &mut Response, mut kept: Option<&mut Vec<u8>>) -> Result<usize, reqwest::Error> {
+    let mut length = 0_usize;
+    while length < answer::BODY_LIMIT {
+        let Some(chunk) = response.chunk().await? else { break };
+        length += chunk.len();
+        if let Some(kept) = kept.as_deref_mut() {
+            let room = answer::DETAIL_LIMIT.saturating_sub(kept.len());
+            kept.extend_from_slice(chunk.get(..room).unwrap_or(&chunk));
+        }
+    }
+    Ok(length)
 }
 
 /// Whether bytes of an answer caused the error: it is garbage, and the application has seen the request.

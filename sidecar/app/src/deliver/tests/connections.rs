@@ -185,6 +185,36 @@ async fn no_answer_is_a_timeout_and_closes_the_connection() {
 }
 
 #[tokio::test]
+async fn a_failures_status_counts_when_its_body_does_not_end() {
+    let (server, http) = pair().await;
+    // Servers that keep connections open and forget the length are common; so is one slow byte after another.
+    for rest in ["\r\n", "content-length: 900\r\n\r\nslow"] {
+        let attempt = AttemptRequest { timeout: Duration::from_secs(60), ..request(message("a")) };
+        let (attempted, ()) = join!(http.attempt(attempt), async {
+            let mut peer = server.accept().await;
+            peer.request().await.unwrap();
+            peer.send(&format!("HTTP/1.1 401 No\r\n{rest}")).await;
+            peer.closed().await;
+        });
+        assert_eq!(attempted.result, answered(401), "{rest:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_success_whose_body_does_not_end_says_what_is_missing() {
+    let (server, http) = pair().await;
+    let attempt = AttemptRequest { timeout: Duration::from_millis(200), ..request(message("a")) };
+    let (attempted, ()) = join!(http.attempt(attempt), async {
+        let mut peer = server.accept().await;
+        peer.request().await.unwrap();
+        peer.send("HTTP/1.1 200 OK\r\n\r\n").await;
+        peer.closed().await;
+    });
+    assert_eq!(attempted.result, failed(TransportFailure::TimedOut));
+    assert!(summary(&attempted).contains("Content-Length"), "{}", summary(&attempted));
+}
+
+#[tokio::test]
 async fn half_an_answer_is_no_answer() {
     let (server, http) = pair().await;
     let halves = [
