@@ -14,8 +14,7 @@ use std::{
 };
 
 use lockstep_contract::{
-    ConsumerGroup, FIELDS, Heat, Mistakes, Parsed, Strictness, Warning, config_hash, names, parse,
-    parse_mounted,
+    ConsumerGroup, Heat, Mistakes, Parsed, Strictness, Warning, config_hash, names, parse, parse_mounted,
 };
 use thiserror::Error;
 
@@ -121,13 +120,8 @@ pub fn in_pod() -> bool {
 
 /// The fields that differ and that only a restart applies.
 pub fn cold_changes(before: &ConsumerGroup, after: &ConsumerGroup) -> Vec<&'static str> {
-    let value = |group: &ConsumerGroup| serde_json::to_value(group).unwrap_or_default();
-    let (before, after) = (value(before), value(after));
-    let at = |value: &serde_json::Value, path: &str| {
-        value.pointer(&format!("/{}", path.replace('.', "/"))).cloned()
-    };
-    let cold = FIELDS.iter().filter(|field| field.heat == Heat::Cold);
-    cold.map(|field| field.path).filter(|path| at(&before, path) != at(&after, path)).collect()
+    let changes = before.changes(after).into_iter();
+    changes.filter(|field| field.heat == Heat::Cold).map(|field| field.path).collect()
 }
 
 fn strictness() -> Strictness {

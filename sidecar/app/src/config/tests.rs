@@ -75,6 +75,9 @@ fn hot_changes_are_not_cold_ones() {
     assert_eq!(cold_changes(&before, &hot), Vec::<&str>::new());
     let cold = group("\n  ordering: {mode: PerKey}\n  delivery: {path: /other}\n");
     assert_eq!(cold_changes(&before, &cold), ["spec.ordering.mode", "spec.delivery.path"]);
+    // The default of the drain follows the timeout, and the pod's grace period rests on it.
+    let (before, after) = (group(""), group("\n  delivery: {timeoutSeconds: 3}\n"));
+    assert_eq!(cold_changes(&before, &after), ["spec.drain.timeoutSeconds"]);
 }
 
 #[test]
