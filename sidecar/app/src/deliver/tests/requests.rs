@@ -1,6 +1,6 @@
 //! What a request carries.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use lockstep_contract::Format;
 use lockstep_model::{Epoch, Identity, Message, PropertiesBuilder};
@@ -320,4 +320,32 @@ fn endpoints_are_read_from_urls_and_checked() {
     }
     assert!(Prepared::new(&Settings { content_type: "nonsense".into(), ..settings(80) }).is_err());
     assert!(ROCKETMQ_HIDDEN.contains(&"UNIQ_KEY"));
+}
+
+/// The names in the first column of the tables between two headings of the page.
+fn documented(from: &str, to: &str) -> BTreeSet<String> {
+    let page = include_str!("../../../../../docs/callback.md");
+    let (_, part) = page.split_once(from).unwrap();
+    let (part, _) = part.split_once(to).unwrap();
+    let names = part.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
+    names.map(|(name, _)| name.to_owned()).collect()
+}
+
+#[test]
+fn the_page_lists_exactly_the_headers_that_are_set() {
+    let source = include_str!("../names.rs");
+    let quoted = |line: &str| Some(line.split_once('"')?.1.split_once('"')?.0.to_owned());
+    let set: BTreeSet<_> =
+        source.lines().filter(|line| line.contains("from_static(")).filter_map(quoted).collect();
+    let mut page: BTreeSet<_> = documented("### Headers of every request", "### Properties and escaping")
+        .iter()
+        .map(|name| name.to_ascii_lowercase())
+        .collect();
+    // One for each property, and one that is not ours.
+    assert!(page.remove("lockstep-property-<name>") && page.remove("content-type"), "{page:?}");
+    let attributes = documented("### Formats", "**Messages that already are CloudEvents");
+    let is_attribute = |name: &&String| name.bytes().all(|byte| byte.is_ascii_lowercase());
+    page.extend(attributes.iter().filter(is_attribute).map(|name| format!("ce-{name}")));
+    assert_eq!(set, page);
+    assert!(set.len() > 20);
 }
