@@ -52,6 +52,13 @@ const BODY_BYTES_MAX: usize = 4_096;
 /// The loop answers within a turn; beyond this it is stuck, and a probe should rather see an error than wait.
 const LOOP_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// What there is, for whoever asks for something else.
+const WHAT_IS_HERE: &str = "GET /live /ready /metrics /status /wait-for-drain/<group uid>, \
+                            POST /drain /log-level /skip /dead-letter\n";
+/// The hook of another group, or a curious person: it holds dispatch, so it is not for everybody.
+const OTHER_GROUP: (StatusCode, &str) =
+    (StatusCode::FORBIDDEN, "the path must end with the UID of this group: /wait-for-drain/<metadata.uid>\n");
+
 /// What the admin port needs of the rest of the process.
 #[derive(Clone)]
 pub struct Admin {
@@ -77,8 +84,8 @@ pub type Identify = Arc<dyn Fn(&mut Status) + Send + Sync>;
 pub enum AdminError {
     /// Somebody else listens there.
     #[error(
-        "port {port} is in use by another process of this pod; set sidecar.adminPort to a free port \
-         (the application and the sidecar share one network)"
+        "port {port}, the admin port, is in use by another process here; set spec.sidecar.adminPort to a free port \
+         (in a pod, application and sidecar share one network)"
     )]
     PortInUse {
         /// The port.
@@ -136,8 +143,10 @@ fn router(state: Admin) -> Router {
         .route(admin::METRICS, get(metrics))
         .route(admin::STATUS, get(status))
         .route(&format!("{}/{{uid}}", admin::WAIT_FOR_DRAIN), get(wait_for_drain))
-        .route(admin::WAIT_FOR_DRAIN, get(async || StatusCode::FORBIDDEN))
+        .route(admin::WAIT_FOR_DRAIN, get(async || OTHER_GROUP))
         .merge(loopback)
+        .fallback(async || (StatusCode::NOT_FOUND, WHAT_IS_HERE))
+        .method_not_allowed_fallback(async || (StatusCode::METHOD_NOT_ALLOWED, WHAT_IS_HERE))
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .with_state(state)
 }
@@ -170,17 +179,16 @@ async fn status(State(state): State<Admin>) -> Result<Response, StatusCode> {
     Ok(Json(status).into_response())
 }
 
-async fn wait_for_drain(State(state): State<Admin>, Path(uid): Path<String>) -> StatusCode {
+async fn wait_for_drain(State(state): State<Admin>, Path(uid): Path<String>) -> (StatusCode, &'static str) {
     if state.group_uid.as_deref() != Some(uid.as_str()) {
-        return StatusCode::FORBIDDEN;
+        return OTHER_GROUP;
     }
     let (reply, quiet) = oneshot::channel();
-    if state.commands.send(Command::Hold(reply)).await.is_err() {
-        return StatusCode::OK;
-    }
     // An error means that the loop has ended, and then nothing is in flight.
-    drop(quiet.await);
-    StatusCode::OK
+    if state.commands.send(Command::Hold(reply)).await.is_ok() {
+        drop(quiet.await);
+    }
+    (StatusCode::OK, "nothing is in flight\n")
 }
 
 async fn drain(State(state): State<Admin>) -> StatusCode {

@@ -118,7 +118,10 @@ impl<B: Broker, D: Deliver> Shell<B, D> {
         self.facts.was_healthy |= healthy;
         self.facts.health_since_ms = unix_ms();
         self.metrics.application_healthy.set(i64::from(healthy));
-        info!(healthy, "application health changed");
+        match &self.facts.problem {
+            Some(problem) if !healthy => info!(healthy, %problem, "application health changed"),
+            Some(_) | None => info!(healthy, "application health changed"),
+        }
         self.feed(Input::HealthChanged { healthy }, keeper);
     }
 

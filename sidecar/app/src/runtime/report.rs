@@ -1,5 +1,7 @@
 //! What the engine says of itself, as log lines and metrics: one line per change of state, none per message.
 
+use std::time::Duration;
+
 use lockstep_broker::Broker;
 use lockstep_contract::{Gap, Guard, STATUS_GAPS_MAX};
 use lockstep_core::{AttemptNotice, Event};
@@ -8,10 +10,13 @@ use tracing::{debug, error, info, warn};
 
 use super::shell::Shell;
 use crate::{
-    deliver::Deliver,
+    deliver::{Deliver, Detail},
     metrics::{QueueLabel, Verdict, VerdictLabel, WhatLabel},
     state::unix_ms,
 };
+
+/// That attempts fail is told no more often: one line, not one for each message.
+const FAILING_EVERY: Duration = Duration::from_secs(10);
 
 impl<B: Broker, D: Deliver> Shell<B, D> {
     pub(super) fn report(&mut self, event: Event) {
@@ -19,6 +24,7 @@ impl<B: Broker, D: Deliver> Shell<B, D> {
             Event::AttemptEnded { queue, position, notice, attempts, status, failure } => {
                 self.count_attempt(notice);
                 if notice != AttemptNotice::Done {
+                    self.failed(notice, queue, position);
                     let queue = self.queues.name(queue);
                     debug!(queue, %position, ?notice, attempts, ?status, ?failure, "attempt ended");
                 }
@@ -30,10 +36,10 @@ impl<B: Broker, D: Deliver> Shell<B, D> {
                 }
             }
             Event::Blocked { queue, position, hold, attempts } => {
-                let error = self.last_error(queue, position);
+                let (error, answer) = self.last_error(queue, position);
                 let (name, id) = (self.queues.name(queue), self.message_id(queue, position));
                 warn!(
-                    queue = name, %position, message = id, hold = ?hold, attempts, error,
+                    queue = name, %position, message = id, hold = ?hold, attempts, error, answer,
                     "blocked: what is behind this message waits; it is tried on, or use skip or dead-letter"
                 );
             }
@@ -41,16 +47,16 @@ impl<B: Broker, D: Deliver> Shell<B, D> {
                 info!(queue = self.queues.name(queue), %position, "unblocked");
             }
             Event::DeadLettered { queue, position, by_hand } => {
-                let error = self.last_error(queue, position);
+                let (error, answer) = self.last_error(queue, position);
                 let (name, id) = (self.queues.name(queue), self.message_id(queue, position));
-                warn!(queue = name, %position, message = id, by_hand, error, "dead-lettered");
+                warn!(queue = name, %position, message = id, by_hand, error, answer, "dead-lettered");
                 self.metrics.dead_letters.get_or_create(&label(name)).inc();
                 self.facts.counters.dead_lettered += 1;
             }
             Event::Skipped { queue, position, by_hand } => {
-                let error = self.last_error(queue, position);
+                let (error, answer) = self.last_error(queue, position);
                 let (name, id) = (self.queues.name(queue), self.message_id(queue, position));
-                warn!(queue = name, %position, message = id, by_hand, error, "skipped");
+                warn!(queue = name, %position, message = id, by_hand, error, answer, "skipped");
                 self.metrics.skipped.get_or_create(&label(name)).inc();
                 self.facts.counters.skipped += 1;
             }
@@ -79,6 +85,27 @@ impl<B: Broker, D: Deliver> Shell<B, D> {
         }
     }
 
+    /// Says that attempts fail: the first after a success, and not each of an application that changes its mind often.
+    fn failed(&mut self, notice: AttemptNotice, queue: QueueId, position: Position) {
+        let told = match notice {
+            AttemptNotice::Again | AttemptNotice::Never | AttemptNotice::Misconfigured => true,
+            AttemptNotice::Done
+            | AttemptNotice::Snoozed
+            | AttemptNotice::Unreachable
+            | AttemptNotice::Cancelled
+            | AttemptNotice::Late => false,
+        };
+        let now = self.clock.now();
+        let lately = self.facts.failing_told.is_some_and(|told| now.since(told) < FAILING_EVERY);
+        if !told || lately || std::mem::replace(&mut self.facts.failing, true) {
+            return;
+        }
+        self.facts.failing_told = Some(now);
+        let (error, answer) = self.last_error(queue, position);
+        let (name, id) = (self.queues.name(queue), self.message_id(queue, position));
+        info!(queue = name, %position, message = id, error, answer, "attempts fail");
+    }
+
     fn count_attempt(&mut self, notice: AttemptNotice) {
         let verdict = match notice {
             AttemptNotice::Done => Verdict::Done,
@@ -92,6 +119,7 @@ impl<B: Broker, D: Deliver> Shell<B, D> {
         };
         if verdict == Verdict::Done {
             self.facts.was_done = true;
+            self.facts.failing = false;
             self.done_counter.inc();
             self.facts.counters.done += 1;
         } else {
@@ -146,8 +174,10 @@ impl<B: Broker, D: Deliver> Shell<B, D> {
         }
     }
 
-    fn last_error(&self, queue: QueueId, position: Position) -> Option<&str> {
-        Some(self.queues.get(queue)?.error(position)?.summary())
+    /// What the last attempt met, and what the application said to it.
+    fn last_error(&self, queue: QueueId, position: Position) -> (Option<&str>, Option<&str>) {
+        let detail = self.queues.get(queue).and_then(|entry| entry.error(position));
+        (detail.map(Detail::summary), detail.and_then(Detail::answer))
     }
 
     /// The id of the message that the current input was about, or that heads a lane there.

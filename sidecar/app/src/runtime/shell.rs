@@ -81,6 +81,9 @@ pub(super) struct Facts {
     pub(super) was_healthy: bool,
     pub(super) was_connected: bool,
     pub(super) was_done: bool,
+    /// Whether an attempt failed since the last success, as far as it was told.
+    pub(super) failing: bool,
+    pub(super) failing_told: Option<Moment>,
     pub(super) health_since_ms: i64,
     /// Why the last health check failed.
     pub(super) problem: Option<Arc<str>>,
