@@ -57,6 +57,11 @@ pub(super) fn printable(text: &[u8], limit: usize) -> String {
 }
 
 fn encode(out: &mut Vec<u8>, bytes: &[u8], plain: impl Fn(u8) -> bool) {
+    // Nearly every value is plain as a whole.
+    if bytes.iter().all(|byte| plain(*byte)) {
+        out.extend_from_slice(bytes);
+        return;
+    }
     for byte in bytes {
         if plain(*byte) {
             out.push(*byte);

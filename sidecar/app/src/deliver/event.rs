@@ -10,7 +10,7 @@ use lockstep_model::Message;
 
 use super::{
     escape, names,
-    request::{Origin, Subject, Writer, media_type, number},
+    request::{Origin, Subject, Writer, media_type, number, padded},
     settings::Prepared,
 };
 
@@ -23,6 +23,9 @@ const JSON_DEPTH: usize = 100;
 
 /// How the bindings mark an attribute in a property's name: RocketMQ, RabbitMQ and HTTP, AMQP 1.0 (two forms).
 const PREFIXES: [&[u8]; 4] = [b"CE_", b"ce-", b"cloudEvents:", b"cloudEvents_"];
+
+/// Padded so, positions of one source compare as text: as many digits as the largest position has.
+const SEQUENCE_DIGITS: usize = 20;
 
 /// Attribute names should have no more than 20 characters; more are let through up to here.
 const NAME_BYTES: usize = 64;
@@ -142,7 +145,7 @@ fn own_attributes(subject: &Subject<'_>, writer: &mut Writer) {
     if message.id_synthetic {
         writer.put(names::CE_IDSYNTHETIC, |out| out.extend_from_slice(b"true"));
     }
-    writer.put(names::CE_SEQUENCE, |out| drop(write!(out, "{:020}", subject.delivery.position.0)));
+    writer.put(names::CE_SEQUENCE, |out| padded(out, subject.delivery.position.0, SEQUENCE_DIGITS));
     writer.number(names::CE_DELIVERYATTEMPT, u64::from(subject.request.number));
 }
 
@@ -215,7 +218,7 @@ fn plain_members(prepared: &Prepared, subject: &Subject<'_>, json: &mut Json) {
         json.name("idsynthetic");
         json.out.extend_from_slice(b"true");
     }
-    json.member("sequence", &format!("{:020}", subject.delivery.position.0));
+    json.member("sequence", &format!("{:0SEQUENCE_DIGITS$}", subject.delivery.position.0));
     json.name("deliveryattempt");
     number(&mut json.out, u64::from(subject.request.number));
     json.member("consumergroup", &prepared.consumer_group);

@@ -204,9 +204,22 @@ pub(super) fn media_type(text: &str) -> Option<HeaderValue> {
     HeaderValue::from_str(text).ok()
 }
 
+/// Decimal digits, without the formatting machinery that a dozen numbers a request would pay for.
 pub(super) fn number(out: &mut Vec<u8>, number: u64) {
-    // Writing to a Vec can't fail.
-    let _ = write!(out, "{number}");
+    padded(out, number, 1);
+}
+
+/// Decimal digits with leading zeros, at least `width` of them.
+pub(super) fn padded(out: &mut Vec<u8>, mut number: u64, width: usize) {
+    let start = out.len();
+    while number > 0 || out.len() - start < width {
+        // A digit is below ten.
+        out.push(b'0' + u8::try_from(number % 10).unwrap_or_default());
+        number /= 10;
+    }
+    if let Some(digits) = out.get_mut(start..) {
+        digits.reverse();
+    }
 }
 
 impl Writer {
