@@ -150,7 +150,8 @@ pub struct Retry {
     /// How long to wait between two tries.
     pub backoff: Backoff,
     /// The longest wait that an application can ask for by `Retry-After`, in seconds. A message that is put off for
-    /// ten times as long in total spends attempts from then on. 0 = the header is ignored.
+    /// ten times as long in total spends attempts from then on. 0 = the header is
+    /// ignored, and `Lockstep-Verdict: again` spends an attempt.
     #[serde(rename = "retryAfterMaxSeconds", with = "seconds")]
     #[schemars(with = "u32", range(min = 0, max = 86_400))]
     pub retry_after_max: Duration,

@@ -132,6 +132,19 @@ fn a_message_that_was_snoozed_ten_times_the_cap_is_charged() {
 }
 
 #[test]
+fn without_snoozes_a_retry_after_is_ignored_and_every_again_is_charged() {
+    let mut world = World::new(Config { retry_after_max: Duration::ZERO, ..config(OrderingMode::PerQueue) });
+    world.fetch(0..1);
+    world.answer_with(0, 503, Some(30), None);
+    assert_eq!(world.engine.snapshot().paused_until, None);
+    world.secs(1);
+    assert_eq!(world.number(0), 2);
+    world.answer_with(0, 503, None, Some(VerdictHeader::Again));
+    world.secs(2);
+    assert_eq!(world.number(0), 3);
+}
+
+#[test]
 fn three_misconfigured_messages_open_the_breaker_and_one_answer_closes_it() {
     for status in [301, 304, 401, 403, 404, 405, 407, 410] {
         let mut world = four_keys(per_key());
