@@ -83,6 +83,9 @@ fn finish(value: Option<Value>, strictness: Strictness, mut out: Collector) -> R
     let mut warnings = Vec::new();
     let mut group = None;
     if let Some(value) = value {
+        if rules::is_another_resource(&value, &mut out) {
+            return Err(Mistakes::sorted(out.mistakes));
+        }
         schema::check(&value, &mut out);
         rules::check(&value, &mut out);
         if strictness == Strictness::Tolerant {

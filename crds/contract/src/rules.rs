@@ -56,6 +56,17 @@ pub(crate) fn check(value: &Value, out: &mut Collector) {
     delivery::check(&spec, out);
 }
 
+/// Whether the manifest says itself that it is something else altogether: then nothing else in it is a mistake.
+pub(crate) fn is_another_resource(value: &Value, out: &mut Collector) -> bool {
+    let root = At { value: Some(value), path: String::new() };
+    let differs = |name: &str, wanted: &str| root.get(name).text().is_some_and(|text| text != wanted);
+    let other = differs("apiVersion", API_VERSION) && differs("kind", KIND);
+    if other {
+        kind(&root, out);
+    }
+    other
+}
+
 fn kind(root: &At<'_>, out: &mut Collector) {
     let fixed = [("apiVersion", API_VERSION, Rule::ApiVersion), ("kind", KIND, Rule::Kind)];
     for (name, wanted, rule) in fixed {

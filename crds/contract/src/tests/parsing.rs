@@ -202,3 +202,12 @@ spec:
   template: {spec: {containers: [{name: app, args: [1.5, {x: null}]}]}}
 status: {anything: 1}
 ";
+
+#[test]
+fn of_another_resource_only_its_kind_is_a_mistake() {
+    let deployment =
+        "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec: {selector: {}, replicas: 3}\n";
+    let mistakes = parse(deployment, Strictness::Strict).unwrap_err();
+    assert_eq!(mistakes.len(), 2, "{mistakes}");
+    assert!(mistakes.to_string().contains("kind: ConsumerGroup"), "{mistakes}");
+}
