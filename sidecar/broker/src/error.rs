@@ -44,6 +44,16 @@ pub struct BrokerError {
     pub source: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
+impl Problem {
+    /// The reason of a member that has nothing to do, since its group has more members than queues.
+    pub const MORE_REPLICAS_THAN_QUEUES: &'static str = "MoreReplicasThanQueues";
+
+    /// Whether something is wrong with the source: a member that has nothing to do is as well as one can be.
+    pub fn is_failure(&self) -> bool {
+        self.reason != Self::MORE_REPLICAS_THAN_QUEUES
+    }
+}
+
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)?;

@@ -204,7 +204,8 @@ pub struct SourceState {
     pub connected: bool,
     /// What is wrong, also when connected (a part of the brokers is away, more members than queues).
     pub problem: Option<Problem>,
-    /// Queues of the group over all members, as far as known.
+    /// Queues of what is subscribed to, over all members, as far as known. Queues that a source adds by itself (a retry
+    /// topic's) are not counted: they would hide that there are more members than queues.
     pub queues_total: u32,
     /// Reconnects since the start.
     pub reconnects: u64,

@@ -309,7 +309,7 @@ impl EmbeddedKeeper {
                 Some(Problem { reason: error.reason(), message: error.to_string(), remedy: String::new() })
             }
             None if !owner => Some(Problem {
-                reason: "MoreReplicasThanQueues",
+                reason: Problem::MORE_REPLICAS_THAN_QUEUES,
                 message: "another consumer of this process owns the embedded broker's queues".into(),
                 remedy: "end the other consumer".into(),
             }),

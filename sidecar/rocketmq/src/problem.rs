@@ -41,7 +41,7 @@ pub mod reason {
     /// Another live process uses our client id.
     pub const DUPLICATE_CLIENT_ID: &str = "DuplicateClientId";
     /// There are more members than queues, so that this one has nothing to do.
-    pub const MORE_MEMBERS_THAN_QUEUES: &str = "MoreMembersThanQueues";
+    pub const MORE_MEMBERS_THAN_QUEUES: &str = lockstep_broker::Problem::MORE_REPLICAS_THAN_QUEUES;
     /// A broker was started less than one lease ago, so that locks it has forgotten may still be in use.
     pub const BROKER_RESTARTED: &str = "BrokerRestarted";
     /// The broker takes no requests for now.

@@ -312,6 +312,9 @@ impl<B: Broker, D: Deliver> Shell<B, D> {
         self.metrics.source_connected.set(i64::from(source.connected));
         self.metrics.reconnects.inc_by(source.reconnects.saturating_sub(self.source.reconnects));
         match &source.problem {
+            Some(problem) if !problem.is_failure() && self.source.problem.as_ref() != Some(problem) => {
+                info!(reason = problem.reason, remedy = problem.remedy, "source: {}", problem.message);
+            }
             Some(problem) if self.source.problem.as_ref() != Some(problem) => {
                 warn!(reason = problem.reason, remedy = problem.remedy, "source: {}", problem.message);
             }

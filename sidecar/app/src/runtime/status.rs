@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use lockstep_broker::Broker;
+use lockstep_broker::{Broker, Problem};
 use lockstep_contract::{
     ApplicationStatus, BlockedMessage, ConditionStatus, ConditionType, Health, LimitStatus, Phase,
     PodCondition, QueueState, QueueStatus, Reason, STATUS_BLOCKED_MAX, STATUS_FORMAT, STATUS_QUEUES_MAX,
@@ -41,7 +41,8 @@ impl<B: Broker, D: Deliver> Shell<B, D> {
             gaps: self.facts.gaps.iter().cloned().collect(),
             ..Status::default()
         };
-        status.conditions = conditions(&status, &queues);
+        let idle = self.source.problem.as_ref().filter(|problem| !problem.is_failure());
+        status.conditions = conditions(&status, &queues, idle);
         queues.truncate(STATUS_QUEUES_MAX);
         status.queues = queues;
         status
@@ -104,7 +105,7 @@ impl<B: Broker, D: Deliver> Shell<B, D> {
     }
 
     fn source_status(&self) -> SourceStatus {
-        let problem = self.source.problem.as_ref();
+        let problem = self.source.problem.as_ref().filter(|problem| problem.is_failure());
         SourceStatus {
             connected: self.source.connected,
             reason: problem.map(|problem| problem.reason.to_owned()).unwrap_or_default(),
@@ -180,8 +181,8 @@ fn totals(known: u32, queues: &[QueueStatus]) -> Totals {
     }
 }
 
-/// The conditions as far as one pod knows them.
-fn conditions(status: &Status, queues: &[QueueStatus]) -> Vec<PodCondition> {
+/// The conditions as far as one pod knows them. `idle`: why it has nothing to do although all is well.
+fn conditions(status: &Status, queues: &[QueueStatus], idle: Option<&Problem>) -> Vec<PodCondition> {
     let of = |kind, holds: bool, reason, message: &str| PodCondition {
         kind,
         status: if holds { ConditionStatus::True } else { ConditionStatus::False },
@@ -226,12 +227,16 @@ fn conditions(status: &Status, queues: &[QueueStatus]) -> Vec<PodCondition> {
         None => of(ConditionType::Blocked, false, Reason::NotBlocked, ""),
     };
     let doubtful = queues.iter().any(|queue| queue.state == QueueState::Doubtful);
-    let owned = if doubtful { Reason::LeaseDoubtful } else { Reason::Owned };
+    let (owned, why) = match (doubtful, idle) {
+        (true, _) => (Reason::LeaseDoubtful, ""),
+        (false, Some(problem)) => (Reason::MoreReplicasThanQueues, problem.message.as_str()),
+        (false, None) => (Reason::Owned, ""),
+    };
     vec![
         of(ConditionType::Ready, status.ready, ready, ""),
         of(ConditionType::SourceConnected, source.connected, connected, &source.message),
         of(ConditionType::ApplicationHealthy, healthy, application.reason, &application.message),
-        of(ConditionType::QueuesOwned, !doubtful, owned, ""),
+        of(ConditionType::QueuesOwned, !doubtful, owned, why),
         blocked,
         match paused {
             true => of(ConditionType::Paused, true, Reason::PausedBySpec, ""),

@@ -240,7 +240,7 @@ impl State {
             })
         } else if idle && !member.leaving {
             Some(Problem {
-                reason: "MoreReplicasThanQueues",
+                reason: Problem::MORE_REPLICAS_THAN_QUEUES,
                 message: format!("the group has more members than the {queues} queues"),
                 remedy: "lower the replicas or add queues".into(),
             })

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use lockstep_contract::{ConditionStatus, ConditionType, Reason};
 use lockstep_core::{OrderingMode, RunState};
 use lockstep_sidecar::runtime::Ended;
 use lockstep_tests_sim::{Member, Plan, World};
@@ -194,4 +195,23 @@ async fn attempts_survive_a_restart_and_an_unclean_one_waits() {
     world.until_done().await;
     assert!(world.clock.now().since(cleanly) < Duration::from_secs(1));
     assert_eq!(third.drain().await, Ended::Drained);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_with_nothing_to_do_is_well_and_says_why() {
+    let world = World::log(OrderingMode::PerQueue, 1);
+    let first = world.member("a").await;
+    world.until("it has the queue", || world.source.owned_by("a") == 1).await;
+    let second = world.member("b").await;
+    world.until("the other is ready", || second.is_ready()).await;
+    let status = second.status().await;
+    assert!(status.source.connected && status.source.reason.is_empty(), "{:?}", status.source);
+    let owned = status.conditions.iter().find(|c| c.kind == ConditionType::QueuesOwned).unwrap();
+    assert_eq!((owned.status, owned.reason), (ConditionStatus::True, Reason::MoreReplicasThanQueues));
+    assert!(owned.message.contains("more members"), "{}", owned.message);
+    let busy = first.status().await;
+    let owned = busy.conditions.iter().find(|c| c.kind == ConditionType::QueuesOwned).unwrap();
+    assert_eq!(owned.reason, Reason::Owned);
+    assert_eq!(first.drain().await, Ended::Drained);
+    assert_eq!(second.drain().await, Ended::Drained);
 }

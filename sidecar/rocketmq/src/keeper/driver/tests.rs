@@ -38,9 +38,13 @@ async fn a_peer_that_never_stops_talking_does_not_keep_the_answers_of_others_wai
     let outbox = Arc::new(Outbox::default());
     let (events, heard) = mpsc::channel(256);
     let (wishes, wished) = mpsc::unbounded_channel();
-    let talk = tokio::spawn(async move {
-        while events.send(Event::Up { address: "b:1".into(), connection: 1 }).await.is_ok() {}
-    });
+    // Several, so that there is more to hear than one task can take in its turn.
+    for _ in 0..4 {
+        let events = events.clone();
+        tokio::spawn(async move {
+            while events.send(Event::Up { address: "b:1".into(), connection: 1 }).await.is_ok() {}
+        });
+    }
     let driver = tokio::spawn(Driver::new(shared, Arc::clone(&outbox)).run(wished, heard));
     wishes.send(Wish::Join).unwrap();
     let told = async {
@@ -57,5 +61,4 @@ async fn a_peer_that_never_stops_talking_does_not_keep_the_answers_of_others_wai
         .expect("the answer of the name server's address must be heard");
     drop(wishes);
     driver.await.unwrap();
-    talk.await.unwrap();
 }
