@@ -80,15 +80,23 @@ pub fn twins(site: &Site, _: &Plan) -> String {
     "the clash was named, nothing was lost".to_owned()
 }
 
-/// The name server dies: delivery goes on. A broker goes silent: its queues wait and go on.
+/// One of two name servers was never there, and the other dies: delivery goes on, and who starts then says what is
+/// missing. A broker goes silent: its queues wait and go on.
 pub fn silence(site: &Site, _: &Plan) -> String {
     let mut world = World::new(site, "silence", Setting::default(), Duration::from_millis(5));
+    world.name_servers.insert(0, format!("127.0.0.1:{}", free_port()));
     world.publish(8_000, 64, |_| "a");
     world.join("one");
     world.await_deliveries("one", 0, 100, LIMIT);
     site.servers.kill("namesrv");
-    world.await_deliveries("one", now_micros(), 1_000, LIMIT);
+    let since = now_micros();
+    world.start("late");
+    wait_until("the missing name server is named", LIMIT, || {
+        reason(&world, "late") == "NameServerUnreachable"
+    });
+    world.await_deliveries("one", since, 1_000, LIMIT);
     site.servers.restart("namesrv");
+    world.await_ready("late");
 
     world.fault("freeze of broker-b", CRASH_BOUND, 1);
     site.servers.freeze("broker-b");
@@ -102,7 +110,7 @@ pub fn silence(site: &Site, _: &Plan) -> String {
     assert_eq!(late(&world.deliveries()), 0, "a request was sent after the lease had ended");
     site.servers.thaw("broker-b");
     world.await_end(LIMIT);
-    world.leave("one");
+    ["one", "late"].iter().for_each(|name| world.leave(name));
     format!("{}", world.judge(&Rules::new(Order::PerQueue), []))
 }
 

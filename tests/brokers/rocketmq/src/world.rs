@@ -112,6 +112,8 @@ pub struct World<'a> {
     pub sidecars: BTreeMap<String, Sidecar>,
     /// Replacements of broker addresses by name of the sidecar, for proxies.
     pub overrides: BTreeMap<String, BTreeMap<String, String>>,
+    /// The name servers, in the order in which sidecars are told of them.
+    pub name_servers: Vec<String>,
     /// Where sidecars POST to instead of the application.
     pub callback: Option<String>,
     /// The client id of all sidecars instead of their names.
@@ -177,6 +179,7 @@ impl<'a> World<'a> {
             app,
             sidecars: BTreeMap::new(),
             overrides: BTreeMap::new(),
+            name_servers: vec![site.servers.namesrv()],
             callback: None,
             client_id: None,
             setting,
@@ -284,9 +287,9 @@ impl<'a> World<'a> {
             Order::Unordered => "Unordered",
         };
         let tags = self.setting.tags.map_or(String::new(), |tags| format!(", tags: \"{tags}\""));
-        let (topic, group, namesrv) = (&self.topic, &self.group, self.site.servers.namesrv());
+        let (topic, group, name_servers) = (&self.topic, &self.group, self.name_servers.join("\", \""));
         let lock = self.site.lock_seconds;
-        writeln!(spec, "      nameServers: [\"{namesrv}\"]").unwrap();
+        writeln!(spec, "      nameServers: [\"{name_servers}\"]").unwrap();
         writeln!(spec, "      consumerGroup: \"{group}\"").unwrap();
         writeln!(spec, "      subscriptions: [{{topic: \"{topic}\"{tags}}}]").unwrap();
         writeln!(spec, "      startPosition: {{type: Earliest}}").unwrap();
