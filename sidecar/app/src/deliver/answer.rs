@@ -74,7 +74,8 @@ fn http_date(text: &str, now: u64) -> Option<i64> {
     // A leap second is the last second of its minute.
     let second = second.min(59);
     let date = DateTime::new(year, month_of(month)?, number(day, 2)?, hour, minute, second, 0).ok()?;
-    Some(date.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp().as_second())
+    // The last days of the year 9999 fit in no timestamp; they are a very long wait too.
+    Some(date.to_zoned(jiff::tz::TimeZone::UTC).map_or(i64::MAX, |date| date.timestamp().as_second()))
 }
 
 fn number(text: &str, digits: usize) -> Option<i8> {

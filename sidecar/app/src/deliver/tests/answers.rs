@@ -150,6 +150,8 @@ fn retry_after_is_seconds_or_a_date() {
         ("Wed, 31 Dec 1969 23:59:59 GMT", 0),
         ("Sun, 06 Nov 1994 08:49:60 GMT", 82),
     ];
+    let last = retry_after("Fri, 31 Dec 9999 23:59:59 GMT", now).unwrap();
+    assert!(last > Duration::from_secs(8_000 * 365 * 86_400), "later than any timestamp is no faulty date");
     for (text, seconds) in ok {
         assert_eq!(retry_after(text, now), Some(Duration::from_secs(seconds)), "{text:?}");
     }
