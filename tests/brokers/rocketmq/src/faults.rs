@@ -55,7 +55,7 @@ pub fn killed_broker(site: &Site, plan: &Plan) -> String {
     const SAVED_EVERY_MS: u64 = 5_000;
     let bound = SAVED_EVERY_MS * 12 / 10 / WORK + CRASH_BOUND;
     let mut world = World::new(site, "broker", Setting::default(), Duration::from_millis(WORK));
-    world.publish(plan.messages_with_faults.max(16_000), 64, |_| "a");
+    world.publish(plan.messages_with_faults, 64, |_| "a");
     world.join("one");
     world.join("two");
     let mut slowest = 0;

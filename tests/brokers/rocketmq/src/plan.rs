@@ -26,7 +26,7 @@ pub struct Plan {
 impl Plan {
     /// The share of the normal run.
     pub const NORMAL: Self = Self {
-        messages: 8_000,
+        messages: 6_000,
         messages_with_faults: 6_000,
         keys: 1_000,
         joins: 2,
