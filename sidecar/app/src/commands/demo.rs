@@ -41,9 +41,20 @@ pub(super) fn demo(args: &DemoArgs) -> Result<(), Failure> {
     block_on(async {
         let mut signals = Signals::new().map_err(Failure::failed)?;
         let mut demo = Demo::prepare().await?;
-        tokio::select! {
-            result = demo.play(args.keep) => result,
-            () = signals.next() => Err(Failure::Interrupted),
+        let (consumer, verdict) = tokio::select! {
+            played = demo.play() => played?,
+            () = signals.next() => return Err(Failure::failed("the demonstration was ended before its end")),
+        };
+        if args.keep {
+            demo.stay(&consumer, &mut signals).await;
+        }
+        if !consumer.drain().await? {
+            return Err(Failure::failed("the sidecar did not end cleanly"));
+        }
+        if verdict.is_clean() {
+            Ok(())
+        } else {
+            Err(Failure::failed(format!("the promise was broken: {verdict}")))
         }
     })
 }
@@ -62,7 +73,7 @@ impl Demo {
         Ok(Self { folder, shop, callback, admin_port, history, orders, colours })
     }
 
-    async fn play(&mut self, keep: bool) -> Result<(), Failure> {
+    async fn play(&mut self) -> Result<(Consumer, Verdict), Failure> {
         self.title(
             "A shop takes orders over HTTP. A sidecar brings them from a broker, in order for each customer.",
         );
@@ -75,17 +86,7 @@ impl Demo {
         let consumer = self.crash(consumer).await?;
         let verdict = self.judge(&consumer).await?;
         self.summary(&verdict);
-        if keep {
-            self.stay(&consumer).await?;
-        }
-        if !consumer.drain().await? {
-            return Err(Failure::failed("the sidecar did not end cleanly"));
-        }
-        if verdict.is_clean() {
-            Ok(())
-        } else {
-            Err(Failure::failed(format!("the promise was broken: {verdict}")))
-        }
+        Ok((consumer, verdict))
     }
 
     async fn start_consumer(&self, name: &str) -> Result<Consumer, Failure> {
@@ -194,7 +195,7 @@ impl Demo {
         }
     }
 
-    async fn stay(&self, consumer: &Consumer) -> Result<(), Failure> {
+    async fn stay(&self, consumer: &Consumer, signals: &mut Signals) {
         self.title("Still here. Try it from another terminal; Ctrl-C ends it.");
         let broker = &consumer.broker;
         say(format!(
@@ -204,11 +205,10 @@ impl Demo {
         for path in ["status", "metrics"] {
             say(format!("  curl http://127.0.0.1:{}/{path}", self.admin_port));
         }
-        let mut signals = Signals::new().map_err(Failure::failed)?;
         let mut from = self.shop.count();
         loop {
             tokio::select! {
-                () = signals.next() => return Ok(()),
+                () = signals.next() => return,
                 () = self.shop.handled(from + 1) => self.show_attempts(&self.shop.since(from)),
             }
             from = self.shop.count();

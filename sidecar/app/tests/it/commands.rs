@@ -1,6 +1,11 @@
 //! Commands that do not run a sidecar, and those that speak to one.
 
-use std::{fs, process::Output};
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    os::unix::process::CommandExt,
+    process::{Command, Output, Stdio},
+};
 
 use crate::rig::{App, Rig, free_port, manifest, program, run, until};
 
@@ -114,4 +119,17 @@ fn the_demonstration_keeps_its_promise() {
     for words in ["Order", "Retry", "Dead letter", "Crash", "killed", "The promise was kept"] {
         assert!(text(&output).contains(words), "{words} is not in {}", text(&output));
     }
+}
+
+/// As a terminal does it: the signal goes to all processes of the group.
+#[test]
+fn one_interrupt_ends_a_kept_demonstration_cleanly() {
+    let mut demo =
+        program().args(["demo", "--keep"]).process_group(0).stdout(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(demo.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let told: Vec<_> = lines.take_while(|line| !line.contains("/metrics")).collect();
+    assert!(told.iter().any(|line| line.contains("Ctrl-C ends it")), "{told:?}");
+    let group = format!("-{}", demo.id());
+    assert!(Command::new("kill").args(["-INT", "--", &group]).status().unwrap().success());
+    assert_eq!(demo.wait().unwrap().code(), Some(0));
 }

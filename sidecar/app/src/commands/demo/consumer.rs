@@ -4,6 +4,7 @@ use std::{
     env,
     fs::{File, OpenOptions},
     io::{self, BufRead, BufReader},
+    os::unix::process::CommandExt,
     path::Path,
     process::{Child, Command, Stdio},
     time::Duration,
@@ -138,6 +139,8 @@ fn spawn(folder: &Path, callback: &str, logs: File) -> io::Result<Child> {
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(logs)
+        // A terminal's Ctrl-C is for the demonstration, which ends its sidecar itself.
+        .process_group(0)
         .spawn()
 }
 
