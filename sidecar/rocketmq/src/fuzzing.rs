@@ -5,9 +5,16 @@
 
 use bytes::{Bytes, BytesMut};
 
-use crate::codec::{
-    self, BodyLimits, Command, Entry, FrameError, HeaderEncoding, StoredMessages,
-    lenient::{self, Value},
+use lockstep_model::{Position, QueueId};
+
+use crate::{
+    KeySource,
+    codec::{
+        self, BodyLimits, Command, Entry, FrameError, HeaderEncoding, StoredMessages,
+        lenient::{self, Value},
+    },
+    protocol::SubscriptionData,
+    reader::decode,
 };
 
 /// Small bounds, so that a bomb shows at once.
@@ -126,6 +133,33 @@ pub fn stored_message(data: &[u8]) {
         }
         assert_eq!(seen, length, "no byte is skipped silently");
     }
+}
+
+/// A pull's answer, as the reader takes it: the first bytes say where it was asked from, where the broker goes on and
+/// where the queue ends.
+pub fn pull(data: &[u8]) {
+    let Some(([from, next, most, bytes], body)) = data.split_first_chunk() else { return };
+    let place = |byte: &u8| Position(u64::from(*byte));
+    let (from, next) = (place(from), place(next));
+    let subscription = SubscriptionData::tags("t", if bytes & 1 == 0 { "*" } else { "a || b" }, 1);
+    let context = decode::Context {
+        queue: QueueId(0),
+        from,
+        next,
+        most: place(most).max(from),
+        bytes: usize::from(*bytes) * 16,
+        limits: &LIMITS,
+        key: &KeySource::Native,
+        subscription: Some(&subscription),
+    };
+    let Ok(taken) = decode::deliveries(&context, Bytes::from(with_checksums(body.to_vec()))) else { return };
+    let mut least = from;
+    for delivery in &taken.deliveries {
+        assert!(delivery.position >= least, "{} where {least} was due", delivery.position);
+        least = delivery.position.next();
+    }
+    assert!(taken.next >= least, "what was given is not given again");
+    assert!(taken.next <= next.max(from), "{} after {from} and {next}", taken.next);
 }
 
 /// Writes the right checksum into each message whose size can be trusted.

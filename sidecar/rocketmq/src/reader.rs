@@ -1,6 +1,6 @@
 //! The reading half: long polls of owned queues.
 
-mod decode;
+pub(crate) mod decode;
 
 use std::{sync::Arc, time::Duration};
 

@@ -18,4 +18,5 @@ fn the_seeds_keep_all_bounds() {
     run("lenient_json", super::lenient_json);
     run("stored_message", super::stored_message);
     run("properties", super::properties);
+    run("pull", super::pull);
 }

@@ -257,8 +257,14 @@ impl Driver {
                 self.note_topic(topic);
                 return;
             }
-            Err(MembersError::Ask(AskError::Call(error))) => return self.broker_failed(broker, &error),
-            Err(MembersError::Ask(AskError::NotConnected)) => return,
+            Err(MembersError::Ask(error)) => {
+                // What changed meanwhile must not wait for the next regular round.
+                self.membership.wanted = true;
+                if let AskError::Call(error) = error {
+                    self.broker_failed(broker, &error);
+                }
+                return;
+            }
         };
         if !self.joined {
             return;

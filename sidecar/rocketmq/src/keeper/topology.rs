@@ -151,8 +151,7 @@ impl Topic {
         }
         self.vanished.retain(|queue, _| !current.queues.contains(queue));
         let mut gone = BTreeSet::new();
-        let served =
-            |queue: &MessageQueue| current.queues.iter().any(|other| other.broker_name == queue.broker_name);
+        let brokers: BTreeSet<&str> = current.queues.iter().map(|queue| &*queue.broker_name).collect();
         for queue in before.into_iter().flat_map(|route| &route.queues) {
             if !current.queues.contains(queue) {
                 self.vanished.entry(queue.clone()).or_insert(now);
@@ -160,7 +159,8 @@ impl Topic {
         }
         let unsupported = self.unsupported.is_some();
         self.vanished.retain(|queue, since| {
-            let keep = !unsupported && !served(queue) && now.since(*since) < VANISHED_GRACE;
+            let keep =
+                !unsupported && !brokers.contains(&*queue.broker_name) && now.since(*since) < VANISHED_GRACE;
             if !keep {
                 gone.insert(queue.clone());
             }

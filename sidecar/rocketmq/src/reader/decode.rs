@@ -21,24 +21,24 @@ const SHARDING_KEY: &[u8] = b"__SHARDINGKEY";
 const CONTENT_TYPES: [&[u8]; 3] = [b"content-type", b"Content-Type", b"contentType"];
 
 /// What a pull's body is read against.
-pub(super) struct Context<'a> {
-    pub(super) queue: QueueId,
-    pub(super) from: Position,
+pub(crate) struct Context<'a> {
+    pub(crate) queue: QueueId,
+    pub(crate) from: Position,
     /// Where the broker says to go on.
-    pub(super) next: Position,
+    pub(crate) next: Position,
     /// Behind the queue's last message.
-    pub(super) most: Position,
-    pub(super) bytes: usize,
-    pub(super) limits: &'a BodyLimits,
-    pub(super) key: &'a KeySource,
-    pub(super) subscription: Option<&'a SubscriptionData>,
+    pub(crate) most: Position,
+    pub(crate) bytes: usize,
+    pub(crate) limits: &'a BodyLimits,
+    pub(crate) key: &'a KeySource,
+    pub(crate) subscription: Option<&'a SubscriptionData>,
 }
 
 /// What a pull brought.
 #[derive(Debug)]
-pub(super) struct Taken {
-    pub(super) deliveries: Vec<Delivery>,
-    pub(super) next: Position,
+pub(crate) struct Taken {
+    pub(crate) deliveries: Vec<Delivery>,
+    pub(crate) next: Position,
 }
 
 /// Decodes a pull's body: what does not carry a wanted tag is left out, what can't be decoded stays in its place, and
@@ -46,14 +46,15 @@ pub(super) struct Taken {
 ///
 /// # Errors
 /// Positions that do not rise from `from` on: the answer is not to be trusted.
-pub(super) fn deliveries(context: &Context<'_>, body: Bytes) -> Result<Taken, String> {
+pub(crate) fn deliveries(context: &Context<'_>, body: Bytes) -> Result<Taken, String> {
     let mut deliveries = Vec::new();
     let mut least = context.from;
     // Messages lie before the place to go on at; one that claims another place would take the cursor there.
     let rising = |offset, least| rising(offset, least, context.next);
     let mut bytes = 0_usize;
     let whole = body.clone();
-    for entry in StoredMessages::new(body) {
+    let mut entries = StoredMessages::new(body);
+    while let Some(entry) = entries.next() {
         let delivery = match entry {
             Ok(Entry::Stored(stored)) if !wanted(context, &stored) => {
                 least = rising(stored.offset, least)?.next();
@@ -64,13 +65,13 @@ pub(super) fn deliveries(context: &Context<'_>, body: Bytes) -> Result<Taken, St
                 plain(context, position, *stored)
             }
             Ok(Entry::Bad(bad)) => {
-                // A place that can't be read, or makes no sense, is the first that it can be.
-                let position = bad.offset.and_then(|offset| rising(offset, least).ok()).unwrap_or(least);
+                let position = bad_place(context, &bad, least, &entries)?;
                 undecodable(context, position, *bad)
             }
             Err(error) => {
                 // What follows can't be told apart: it stands as one undecodable message, and its successors are
                 // fetched again when it is out of the way.
+                surplus(context, least)?;
                 let raw = whole.slice(error.at.min(whole.len())..);
                 deliveries.push(broken(context, least, raw, Arc::from(error.to_string())));
                 return Ok(Taken { deliveries, next: least.next() });
@@ -95,6 +96,28 @@ fn rising(offset: i64, least: Position, next: Position) -> Result<Position, Stri
     } else {
         Ok(position)
     }
+}
+
+/// The place of a message that can't be decoded. One that can't be read, or makes no sense with that of its successor,
+/// is the first that it can be.
+fn bad_place(
+    context: &Context<'_>,
+    bad: &Bad,
+    least: Position,
+    rest: &StoredMessages,
+) -> Result<Position, String> {
+    surplus(context, least)?;
+    let read = bad.offset.and_then(|offset| rising(offset, least, context.next).ok());
+    let behind = match rest.clone().next() {
+        Some(Ok(Entry::Stored(next))) => u64::try_from(next.offset).ok().map(Position),
+        Some(Ok(Entry::Bad(_)) | Err(_)) | None => None,
+    };
+    Ok(read.filter(|place| behind.is_none_or(|behind| *place < behind)).unwrap_or(least))
+}
+
+/// What has no place before the one to go on at must not take that of a message that is still to come.
+fn surplus(context: &Context<'_>, least: Position) -> Result<(), String> {
+    if least < context.next { Ok(()) } else { Err(format!("more than fits before {}", context.next)) }
 }
 
 fn wanted(context: &Context<'_>, stored: &Stored) -> bool {

@@ -111,6 +111,19 @@ async fn a_rest_that_can_not_be_parted_is_one_undecodable_message() {
 }
 
 #[tokio::test]
+async fn bytes_too_many_do_not_take_the_place_of_a_message_to_come() {
+    let fake = Fake::start(1).await;
+    let (member, owned) = Member::owner(&fake).await;
+    let mut body = stored(0, 0, 1, "a", b"m0").to_vec();
+    body.extend([0xff; 100]);
+    let answer =
+        Command::response(0, 0).field("nextBeginOffset", 1).field("minOffset", 0).field("maxOffset", 5);
+    fake.script().answers.insert(11, answer.body(body));
+    let error = member.fetch(&owned, 0).await.unwrap_err();
+    assert_eq!(error.problem.reason, reason::UNEXPECTED_ANSWER);
+}
+
+#[tokio::test]
 async fn answers_that_make_no_sense_are_errors() {
     let fake = Fake::start(1).await;
     let (member, owned) = Member::owner(&fake).await;
