@@ -289,6 +289,8 @@ impl Driver {
                 debug!(queue = %queue, to = %to, "the position was set by hand");
                 self.outbox.push(LeaseEvent::Moved { queue: id, epoch, to });
             }
+            // The sessions that begin anew wait for nothing.
+            Done::SteppedBack => {}
             Done::Unregistered => {
                 if self.leaving == Some(Leaving::Unregistering) {
                     self.leaving = Some(Leaving::Unregistered);

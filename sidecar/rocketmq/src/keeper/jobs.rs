@@ -79,6 +79,7 @@ pub(super) enum Done {
         to: Position,
     },
     Unregistered,
+    SteppedBack,
 }
 
 /// What is known of a broker whose session stands.
@@ -347,7 +348,19 @@ pub(super) async fn reset(
     Done::Reset { queue, id, epoch, to }
 }
 
+/// The end of the membership, as asked.
 pub(super) async fn unregister(shared: Arc<Shared>, addresses: Vec<Arc<str>>) -> Done {
+    say_farewell(&shared, &addresses).await;
+    Done::Unregistered
+}
+
+/// The end of a membership that should not have begun.
+pub(super) async fn farewell(shared: Arc<Shared>, addresses: Vec<Arc<str>>) -> Done {
+    say_farewell(&shared, &addresses).await;
+    Done::SteppedBack
+}
+
+async fn say_farewell(shared: &Shared, addresses: &[Arc<str>]) {
     let request =
         Unregister { client_id: shared.config.client_id.clone(), group: shared.config.group.clone() };
     let calls = addresses.iter().map(|address| shared.remoting.call(address, &request, UNREGISTER_TIMEOUT));
@@ -356,7 +369,6 @@ pub(super) async fn unregister(shared: Arc<Shared>, addresses: Vec<Arc<str>>) ->
             tracing::warn!(%address, error = %error, "failed to unregister, the broker notices when the connection ends");
         }
     }
-    Done::Unregistered
 }
 
 #[cfg(test)]

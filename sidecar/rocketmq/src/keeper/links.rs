@@ -93,6 +93,11 @@ impl Links {
         }
     }
 
+    fn masters(&self) -> Vec<(Arc<str>, Arc<str>)> {
+        let masters = self.0.iter().filter(|(_, link)| link.master);
+        masters.map(|(address, link)| (Arc::clone(&link.broker), Arc::clone(address))).collect()
+    }
+
     pub(super) fn beat_now(&mut self, now: Moment) {
         for link in self.0.values_mut() {
             link.beat = now;
@@ -286,6 +291,14 @@ impl Driver {
             self.forget_listing(&broker);
             self.master_is_down(now, &broker, address);
         }
+    }
+
+    /// Goes back to where nothing is registered: each session begins with the question whether our client id is in use.
+    pub(super) fn begin_sessions_anew(&mut self, now: Moment) {
+        for (broker, address) in self.links.masters() {
+            self.master_is_down(now, &broker, &address);
+        }
+        self.links.register_again(now + AGAIN);
     }
 
     /// A slave became the master, or the other way round: the session begins anew on the connection that is there.

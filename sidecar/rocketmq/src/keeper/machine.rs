@@ -320,6 +320,21 @@ impl Machine {
         }
     }
 
+    /// Forgets every lock without giving it back: another process has them under our name.
+    pub(super) fn forsake(&mut self, now: Moment) {
+        self.acquiring = false;
+        self.asks.clear();
+        let held: Vec<MessageQueue> = self.lines.keys().cloned().collect();
+        for queue in held {
+            if let Some(Line { state: State::Owned { epoch, .. }, .. }) = self.lines.get(&queue) {
+                self.actions.push_back(Action::Lost { queue: queue.clone(), epoch: *epoch });
+            }
+            if !matches!(self.lines.get(&queue), Some(Line { state: State::Releasing { .. }, .. })) {
+                self.want_or_drop(&queue, now);
+            }
+        }
+    }
+
     /// Gives one queue back.
     pub(super) fn release(&mut self, now: Moment, queue: &MessageQueue, epoch: Epoch) {
         self.expire(now);

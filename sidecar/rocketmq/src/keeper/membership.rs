@@ -305,12 +305,25 @@ impl Driver {
         if listed > 1 && !self.links.may_be_half_open(broker, now) {
             self.membership.twice.insert(Arc::clone(broker));
             self.shared.problems.set(Rank::Membership, broker.as_ref(), self.duplicate());
+            self.step_back(now);
+            return false;
         } else {
             self.membership.twice.remove(broker);
             self.shared.problems.clear(Rank::Membership, broker);
         }
         self.machine.allow_acquiring(self.membership.twice.is_empty());
         true
+    }
+
+    /// Another process has our client id, and so our locks: gives everything up without unlocking, which would take the
+    /// other's locks, and comes back when it is gone. Who only lost a connection does not get here, so that of the two
+    /// the newcomer yields.
+    fn step_back(&mut self, now: Moment) {
+        self.machine.forsake(now);
+        self.membership.listed.clear();
+        let addresses = self.links.registered();
+        self.start(jobs::farewell(Arc::clone(&self.shared), addresses));
+        self.begin_sessions_anew(now);
     }
 
     /// With the connection to a broker the membership there is gone, and what its list said.

@@ -132,6 +132,26 @@ async fn a_client_id_that_is_used_later_stops_new_locks() {
 }
 
 #[tokio::test]
+async fn an_owner_whose_client_id_is_used_by_another_process_stops_and_leaves_the_lock_to_it() {
+    let fake = Fake::start(1).await;
+    let (mut member, owned) = Member::owner(&fake).await;
+    fake.script().others = vec!["me".to_owned()];
+    fake.push(&Command::request(40).field("consumerGroup", "g").oneway());
+    assert_eq!(member.lost().await, owned.epoch);
+    member.problem(reason::DUPLICATE_CLIENT_ID).await;
+    fake.until("the farewell", |script| script.journal.iter().any(|c| c.code == 35)).await;
+    let (locks, heartbeats) = (fake.count(41), fake.count(34));
+    // It asks whether the other is still there.
+    let questions = fake.count(38);
+    fake.until("questions", |script| script.journal.iter().filter(|c| c.code == 38).count() > questions + 2)
+        .await;
+    assert_eq!((fake.count(41), fake.count(34), fake.count(42)), (locks, heartbeats, 0));
+    fake.script().others.clear();
+    member.source("no problem", |state| state.connected && state.problem.is_none()).await;
+    fake.until("a lock", |script| script.journal.iter().filter(|c| c.code == 41).count() > locks).await;
+}
+
+#[tokio::test]
 async fn a_group_that_can_not_be_made_is_told_with_its_cure() {
     let fake = Fake::start(1).await;
     fake.script().registers = false;
