@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what the tests need beside Rust: a C linker, JDK 17, Maven, openssl. Does nothing where all of it is there.
+# Installs what the tests need beside Rust: a C and C++ compiler, JDK 17, Maven, openssl, kill. Does nothing where all of it is there.
 #
 #   install.sh          for the tests
 #   install.sh bench    wrk too
@@ -8,15 +8,16 @@
 
 set -euo pipefail
 
-declare -A package=([cc]=build-essential [java]=openjdk-17-jdk-headless [javac]=openjdk-17-jdk-headless
+declare -A package=([cc]=build-essential [c++]=build-essential [kill]=procps [java]=openjdk-17-jdk-headless [javac]=openjdk-17-jdk-headless
   [mvn]=maven [openssl]=openssl [flock]=util-linux [wrk]=wrk)
 
-wanted=(cc java javac mvn openssl flock)
+wanted=(cc c++ kill java javac mvn openssl flock)
 [ "${1:-}" != bench ] || wanted+=(wrk)
 
 missing=()
 for tool in "${wanted[@]}"; do
-  command -v "$tool" >/dev/null || missing+=("${package[$tool]}")
+  # Programs, not what the shell has built in.
+  type -P "$tool" >/dev/null || missing+=("${package[$tool]}")
 done
 [ ${#missing[@]} -gt 0 ] || exit 0
 
