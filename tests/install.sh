@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs what the tests need beside Rust: a C and C++ compiler, JDK 17, Maven, openssl, kill. Does nothing where all of it is there.
+# Installs what the tests need beside Rust: a C and C++ compiler, a JDK, Maven, openssl, kill. Does nothing where all of
+# it is there.
 #
 #   install.sh          for the tests
 #   install.sh bench    wrk too
@@ -8,8 +9,8 @@
 
 set -euo pipefail
 
-declare -A package=([cc]=build-essential [c++]=build-essential [kill]=procps [java]=openjdk-17-jdk-headless [javac]=openjdk-17-jdk-headless
-  [mvn]=maven [openssl]=openssl [flock]=util-linux [wrk]=wrk)
+declare -A package=([cc]=build-essential [c++]=build-essential [kill]=procps [java]=openjdk-17-jdk-headless
+  [javac]=openjdk-17-jdk-headless [mvn]=maven [openssl]=openssl [flock]=util-linux [wrk]=wrk)
 
 wanted=(cc c++ kill java javac mvn openssl flock)
 [ "${1:-}" != bench ] || wanted+=(wrk)
@@ -25,7 +26,9 @@ if ! command -v apt-get >/dev/null || [ "$(id -u)" != 0 ]; then
   echo "install.sh: missing: ${missing[*]} (install them, or run this as root on Debian or Ubuntu)" >&2
   exit 1
 fi
-echo "install.sh: installing ${missing[*]}"
 export DEBIAN_FRONTEND=noninteractive
 apt-get update -qq
+# Later releases have no 17.
+apt-cache show openjdk-17-jdk-headless >/dev/null 2>&1 || missing=("${missing[@]/openjdk-17-jdk-headless/default-jdk-headless}")
+echo "install.sh: installing ${missing[*]}"
 apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
