@@ -236,6 +236,9 @@ pub struct LimitStatus {
     pub current: u32,
     /// `delivery.maxInFlight`.
     pub max: u32,
+    /// For how many seconds more nothing is sent, since the application asked for it by `Retry-After`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub paused_seconds: Option<u64>,
 }
 
 /// A guard that holds back.

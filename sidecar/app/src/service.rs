@@ -158,7 +158,13 @@ pub async fn serve<B: Broker>(broker: B, plan: Plan) -> Result<Ended, StartError
         watch_closely,
     };
     let ended = runtime::run(broker, http, setup, receiver).await;
-    info!(?ended, "lockstep-sidecar ended");
+    match ended {
+        Ended::Drained => info!("lockstep-sidecar ended: drained"),
+        Ended::Cut => warn!(
+            "lockstep-sidecar ended: attempts were cut, their messages are delivered again; \
+             raise drain.timeoutSeconds when this happens in a drain"
+        ),
+    }
     tasks.shutdown().await;
     drop(stop);
     if timeout(LAST_WORDS, &mut server).await.is_err() {

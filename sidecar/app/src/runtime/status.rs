@@ -34,6 +34,7 @@ impl<B: Broker, D: Deliver> Shell<B, D> {
                 in_flight: bounded(figures.in_flight),
                 current: figures.limit,
                 max: self.config.max_in_flight,
+                paused_seconds: figures.paused_until.map(|until| until.since(self.clock.now()).as_secs()),
             },
             breaker: self.facts.breaker.clone(),
             storm: self.facts.storm.clone(),

@@ -15,6 +15,7 @@ use axum::{
     body::Bytes,
     extract::State,
     http::{HeaderMap, StatusCode},
+    response::{IntoResponse, Response},
     routing::post,
 };
 use reqwest::Client;
@@ -32,19 +33,21 @@ pub(crate) struct App {
     pub(crate) seen: Arc<Mutex<Vec<(String, u32)>>>,
 }
 
-async fn messages(State(app): State<App>, headers: HeaderMap, body: Bytes) -> StatusCode {
+async fn messages(State(app): State<App>, headers: HeaderMap, body: Bytes) -> Response {
     let attempt = headers["lockstep-attempt"].to_str().unwrap().parse().unwrap();
     let body = String::from_utf8_lossy(&body).into_owned();
     app.seen.lock().unwrap().push((body.clone(), attempt));
     match body.as_str() {
         "rejected" => StatusCode::UNPROCESSABLE_ENTITY,
-        "failing" => StatusCode::INTERNAL_SERVER_ERROR,
+        "failing" => return (StatusCode::INTERNAL_SERVER_ERROR, "the reason").into_response(),
+        "busy" => return (StatusCode::SERVICE_UNAVAILABLE, [("retry-after", "100")]).into_response(),
         "slow" => {
             sleep(Duration::from_secs(600)).await;
             StatusCode::OK
         }
         _ => StatusCode::OK,
     }
+    .into_response()
 }
 
 impl App {

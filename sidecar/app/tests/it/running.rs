@@ -145,3 +145,27 @@ async fn the_applications_shutdown_hook_holds_dispatch_and_needs_the_groups_uid(
     rig.until("it ends", serde_json::Value::is_null).await;
     assert_eq!(app.bodies().len(), 1);
 }
+
+#[tokio::test]
+async fn failures_and_pauses_are_told_with_what_the_application_said() {
+    let (_app, callback) = App::start().await;
+    let mut rig = Rig::start(&callback, "  retry: {backoff: {initialMilliseconds: 20, maxSeconds: 1}}").await;
+    rig.publish("failing").await;
+    let tried_on = |status: &serde_json::Value| status["counters"]["failedAttempts"].as_u64() > Some(2);
+    let status = rig.until("it is tried on", tried_on).await;
+    assert!(status["limit"].get("pausedSeconds").is_none(), "{status}");
+    assert!(!status.to_string().contains("the reason"), "answers are for logs only: {status}");
+    let lines: Vec<_> =
+        rig.logs().lines().filter(|line| line.contains("attempts fail")).map(str::to_owned).collect();
+    let [line] = lines.as_slice() else { panic!("one line, not {lines:?}") };
+    assert!(line.contains("answered 500") && line.contains("the reason"), "{line}");
+    rig.signal("-KILL");
+    rig.ended().await;
+
+    let mut rig = Rig::start(&callback, "").await;
+    rig.publish("busy").await;
+    let paused = |status: &serde_json::Value| status["limit"]["pausedSeconds"].as_u64() > Some(90);
+    rig.until("the pause is told", paused).await;
+    rig.signal("-TERM");
+    assert_eq!(rig.ended().await.code(), Some(0), "{}", rig.logs());
+}
