@@ -27,8 +27,12 @@ die() { printf '%s: %s\n' "$name" "$*" >&2; exit 1; }
 
 # --- processes -------------------------------------------------------------
 
-# When a process started, in clock ticks since boot; nothing for a dead one, reaped or not.
-born() { sed 's/.*) //' "/proc/$1/stat" 2>/dev/null | awk '$1 != "Z" { print $20 }'; }
+# When a process started, in clock ticks since boot; nothing for a dead one, reaped or not. One whose first thread is dead
+# lives, and keeps its ports, as long as others do.
+born() {
+  local threads=("/proc/$1/task/"*)
+  sed 's/.*) //' "/proc/$1/stat" 2>/dev/null | awk -v threads=${#threads[@]} '$1 != "Z" || threads > 1 { print $20 }'
+}
 
 # The pid of a running node, or failure. The start time tells a recycled pid.
 pid_of() {
