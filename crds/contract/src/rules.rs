@@ -40,6 +40,10 @@ impl<'a> At<'a> {
     fn is_given(&self) -> bool {
         self.value.is_some()
     }
+
+    fn is_mapping(&self) -> bool {
+        self.value.is_some_and(Value::is_object)
+    }
 }
 
 /// Checks a manifest against every rule.

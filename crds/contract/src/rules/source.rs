@@ -31,7 +31,7 @@ pub(super) fn check(spec: &At<'_>, out: &mut Collector) {
     let source = spec.get("source");
     let kinds = ["rocketmq", "rabbitmq", "activemq"];
     let given: Vec<&str> = kinds.into_iter().filter(|kind| source.get(kind).is_given()).collect();
-    if source.is_given() && given.len() != 1 {
+    if source.is_mapping() && given.len() != 1 {
         let (problem, remedy) = match given.as_slice() {
             [] => ("names no source".to_owned(), "give one of rocketmq, rabbitmq, activemq"),
             several => {

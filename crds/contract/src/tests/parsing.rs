@@ -211,3 +211,10 @@ fn of_another_resource_only_its_kind_is_a_mistake() {
     assert_eq!(mistakes.len(), 2, "{mistakes}");
     assert!(mistakes.to_string().contains("kind: ConsumerGroup"), "{mistakes}");
 }
+
+#[test]
+fn a_source_that_is_a_word_is_one_mistake() {
+    let manifest = "apiVersion: lockstep.dev/v1alpha1\nkind: ConsumerGroup\nmetadata: {name: a}\nspec: {source: rocketmq}\n";
+    let mistakes = parse(manifest, Strictness::Strict).unwrap_err();
+    assert_eq!(mistakes.len(), 1, "{mistakes}");
+}
