@@ -131,8 +131,18 @@ impl Rig {
     }
 
     pub(crate) async fn publish(&self, body: &str) {
-        let request = self.client.post(&self.publish).header("Lockstep-Key", "k").body(body.to_owned());
-        assert_eq!(request.send().await.unwrap().status(), 201);
+        drop(self.publish_with(&[("Lockstep-Key", "k")], body).await);
+    }
+
+    /// Answers the receipt.
+    pub(crate) async fn publish_with(&self, headers: &[(&str, &str)], body: &str) -> Value {
+        let mut request = self.client.post(&self.publish).body(body.to_owned());
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let answer = request.send().await.unwrap();
+        assert_eq!(answer.status(), 201);
+        serde_json::from_slice(&answer.bytes().await.unwrap()).unwrap()
     }
 
     pub(crate) async fn get(&self, path: &str) -> (u16, String) {

@@ -1,6 +1,6 @@
 //! A sidecar from start to end.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use crate::rig::{App, Rig, free_port, run, until};
 
@@ -168,4 +168,19 @@ async fn failures_and_pauses_are_told_with_what_the_application_said() {
     rig.until("the pause is told", paused).await;
     rig.signal("-TERM");
     assert_eq!(rig.ended().await.code(), Some(0), "{}", rig.logs());
+}
+
+#[tokio::test]
+async fn the_key_comes_from_the_property_that_the_manifest_names() {
+    let (app, callback) = App::start().await;
+    let spec = "  ordering: {mode: PerKey, key: {from: Header, header: OrderId}}";
+    let rig = Rig::start(&callback, spec).await;
+    let mut queues = BTreeSet::new();
+    for other in ["a", "b", "c", "d", "e", "f"] {
+        let headers = [("Lockstep-Property-OrderId", "17"), ("Lockstep-Key", other)];
+        queues.insert(rig.publish_with(&headers, other).await["queue"].to_string());
+    }
+    assert_eq!(queues.len(), 1, "{queues:?}");
+    until("all are delivered", || app.bodies().len() == 6).await;
+    assert_eq!(app.bodies(), ["a", "b", "c", "d", "e", "f"]);
 }
