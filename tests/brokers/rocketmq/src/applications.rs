@@ -19,7 +19,7 @@ use crate::{
     world::{Delivery, QUEUES, Setting, Site, World},
 };
 
-const END: Duration = Duration::from_secs(300);
+const END: Duration = Duration::from_secs(1_800);
 /// After so long the application closes an idle connection.
 const IDLE: Duration = Duration::from_secs(5);
 

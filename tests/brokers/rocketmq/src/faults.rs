@@ -10,7 +10,7 @@ use crate::{
     world::{CRASH_BOUND, Setting, Site, World},
 };
 
-const END: Duration = Duration::from_secs(600);
+const END: Duration = Duration::from_secs(1_800);
 /// How long the application works on a message, in milliseconds.
 const WORK: u64 = 10;
 

@@ -19,7 +19,7 @@ use crate::{
     world::{BROKERS, CRASH_BOUND, Delivery, QUEUES, Setting, Site, World},
 };
 
-const END: Duration = Duration::from_secs(300);
+const END: Duration = Duration::from_secs(1_800);
 /// Within this the next owner delivers, in microseconds.
 const HAND_OVER: u64 = 2_000_000;
 /// How long the application works on a slow message: longer than an idle queue may wait for its next owner.

@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// So long a scenario without faults may take for its last messages.
-const END: Duration = Duration::from_secs(300);
+const END: Duration = Duration::from_secs(1_800);
 
 /// One message in ten is filtered out.
 fn tag_of(index: usize) -> &'static str {
