@@ -147,7 +147,7 @@ fn a_failed_commit_is_repeated_with_backoff_and_keeps_its_position() {
         let mut world = World::new(per_queue());
         world.fetch(0..2);
         world.answer(0, 200);
-        world.millis(5);
+        world.millis(25);
         assert_eq!(world.commit_asked(Q), Some(1));
         world.commit_answer(Q, 1, Err(failure));
         world.millis(49);

@@ -31,8 +31,8 @@ fn a_failed_attempt_is_tried_again_before_anything_else() {
     assert_eq!(world.number(0), 2);
     world.answer(0, 200);
     assert_eq!(world.attempted(), [1]);
-    assert_eq!(world.commit_asked(Q), None, "one delivery younger than 5 ms is not worth a commit");
-    world.millis(5);
+    assert_eq!(world.commit_asked(Q), None, "one delivery younger than 25 ms is not worth a commit");
+    world.millis(25);
     assert_eq!(world.commit_asked(Q), Some(1));
 }
 
@@ -46,11 +46,11 @@ fn keys_run_in_parallel_and_each_in_order() {
     world.answer(2, 200);
     assert_eq!(world.attempted(), [3, 4, 5, 6], "7 waits for 3");
     world.answer(4, 200);
-    world.millis(5);
+    world.millis(25);
     assert_eq!(world.confirm_all(), Some(3), "the prefix ends before 3");
     world.answer(3, 200);
     assert_eq!(world.confirm_all(), None);
-    world.millis(5);
+    world.millis(25);
     assert_eq!(world.confirm_all(), Some(5), "the finished range ahead is passed");
 }
 
@@ -186,7 +186,7 @@ fn a_blocked_lane_keeps_one_delivery_and_reads_the_rest_again() {
     assert_eq!(world.fetches.last().map(|asked| asked.2), Some(5));
     world.deliver(Q, vec![message(5, Some(7)), message(6, Some(2))]);
     world.answer(5, 200);
-    world.millis(5);
+    world.millis(25);
     assert_eq!(world.confirm_all(), Some(7));
 }
 
@@ -275,7 +275,7 @@ fn what_a_slow_commit_left_out_is_committed_at_once_when_it_is_old() {
     let mut world = World::new(config(OrderingMode::PerQueue));
     world.fetch(0..4);
     world.answer(0, 200);
-    world.millis(5);
+    world.millis(25);
     assert_eq!(world.commit_asked(Q), Some(1));
     world.answer(1, 200);
     world.secs(3);

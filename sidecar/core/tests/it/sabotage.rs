@@ -43,7 +43,7 @@ fn i3_a_commit_beyond_a_hole() {
     trips(Sabotage::I3, Invariant::I3, &config(OrderingMode::PerQueue), |world| {
         world.fetch(0..2);
         world.answer(0, 200);
-        world.millis(10);
+        world.millis(25);
     });
 }
 
