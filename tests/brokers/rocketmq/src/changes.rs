@@ -37,8 +37,10 @@ pub fn late_topic(site: &Site, _: &Plan) -> String {
     world.publish(80, 8, |_| "a");
     world.await_end(LIMIT);
     site.cluster.create_topic(&world.topic, QUEUES * 2);
-    let added = world.publish_to("broker-a", QUEUES * 2 - 1, &messages(10));
-    assert_eq!(added, (0..10).collect::<Vec<u64>>());
+    // The broker may take what is sent without waiting in another order: the places count, all from the beginning.
+    let added: BTreeSet<u64> =
+        world.publish_to("broker-a", QUEUES * 2 - 1, &messages(10)).into_iter().collect();
+    assert_eq!(added, (0..10).collect());
     world.await_deliveries("one", 0, 90, LIMIT);
     world.leave("one");
     format!("{}", world.judge(&Rules::new(Order::PerQueue), []))
