@@ -1,12 +1,9 @@
 //! The keeper's task: takes wishes, answers and the passing of time, and does what follows.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    future::Future,
-    pin::Pin,
-    sync::{Arc, atomic::Ordering},
-    time::Duration,
-};
+mod actions;
+mod source;
+
+use std::{collections::BTreeMap, future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
 use lockstep_broker::{EpochClock, LeaseEvent, SourceState};
@@ -18,18 +15,12 @@ use super::{
     Wish,
     jobs::{self, Done},
     links::Links,
-    machine::{Action, Machine, Timing},
+    machine::{Machine, Timing},
     membership::Membership,
     outbox::Outbox,
     topology::Topology,
 };
-use crate::{
-    leases::Confirmed,
-    problem::{Rank, reason},
-    protocol::MessageQueue,
-    remoting::Event,
-    shared::{Shared, Stats},
-};
+use crate::{protocol::MessageQueue, remoting::Event, shared::Shared};
 
 /// How long leaving waits for the first queues to be released before it unregisters: members told to take over find
 /// them unlocked then.
@@ -297,160 +288,6 @@ impl Driver {
                 }
             }
         }
-    }
-
-    /// Does what the machine wants.
-    fn act(&mut self) {
-        while let Some(action) = self.machine.poll() {
-            let shared = Arc::clone(&self.shared);
-            match action {
-                Action::Lock { broker, ticket, queues } => {
-                    self.start(jobs::lock(shared, broker, ticket, queues))
-                }
-                Action::Unlock { queue, ticket } => self.start(jobs::unlock(shared, queue, ticket)),
-                Action::FindPosition { queue, ticket, not_after } => {
-                    let new = self.topology.is_new(&queue);
-                    self.start(jobs::find_position(shared, queue, ticket, new, not_after));
-                }
-                Action::Verify { queue, ticket, epoch, not_after } => {
-                    let id = shared.leases.id(&queue);
-                    self.start(jobs::verify(shared, queue, ticket, (id, epoch), not_after));
-                }
-                Action::Refused => Stats::count(&shared.stats.lock_refusals),
-                Action::Acquired { .. }
-                | Action::Renewed { .. }
-                | Action::Doubtful { .. }
-                | Action::Revoking { .. }
-                | Action::RevocationCancelled { .. }
-                | Action::Lost { .. }
-                | Action::Released { .. }
-                | Action::Moved { .. } => self.tell(action),
-            }
-        }
-    }
-
-    /// Tells the shell and the other halves what became of a queue.
-    fn tell(&mut self, action: Action) {
-        let leases = &self.shared.leases;
-        let event = match action {
-            Action::Acquired { queue, epoch, deadline, cursor } => {
-                let last = self.starts.remove(&queue).unwrap_or(Identity::None);
-                let (id, name) =
-                    leases.acquired(&queue, epoch, deadline, Confirmed { position: cursor, last });
-                debug!(queue = %name, %epoch, %cursor, "queue acquired");
-                self.names.insert(id, queue);
-                let deadline = Some(deadline);
-                LeaseEvent::Acquired { queue: id, name, epoch, deadline, cursor, settle_within: None }
-            }
-            Action::Renewed { queue, epoch, deadline } => {
-                let queue = leases.id(&queue);
-                leases.renewed(queue, epoch, deadline);
-                Stats::count(&self.shared.stats.renewals);
-                LeaseEvent::Renewed { queue, epoch, deadline: Some(deadline) }
-            }
-            Action::Doubtful { queue, epoch } => {
-                debug!(%queue, %epoch, "queue in doubt: the connection to its broker was lost");
-                let queue = leases.id(&queue);
-                leases.doubtful(queue, epoch);
-                LeaseEvent::Doubtful { queue, epoch }
-            }
-            Action::Revoking { queue, epoch } => {
-                debug!(%queue, %epoch, "queue goes to another member");
-                LeaseEvent::Revoking { queue: leases.id(&queue), epoch, deadline: None }
-            }
-            Action::RevocationCancelled { queue, epoch } => {
-                debug!(%queue, %epoch, "queue stays after all");
-                LeaseEvent::RevocationCancelled { queue: leases.id(&queue), epoch }
-            }
-            Action::Lost { queue, epoch } => {
-                debug!(%queue, %epoch, "queue lost");
-                let queue = leases.id(&queue);
-                leases.ended(queue, epoch);
-                LeaseEvent::Lost { queue, epoch }
-            }
-            Action::Released { queue, epoch } => {
-                debug!(%queue, %epoch, "queue released");
-                LeaseEvent::Released { queue: leases.id(&queue), epoch }
-            }
-            Action::Moved { queue, epoch, to } => {
-                debug!(%queue, %epoch, %to, "queue moved to the broker's position");
-                let queue = leases.id(&queue);
-                leases.moved(queue, epoch, to, true);
-                LeaseEvent::Moved { queue, epoch, to }
-            }
-            Action::Lock { .. }
-            | Action::Unlock { .. }
-            | Action::FindPosition { .. }
-            | Action::Verify { .. }
-            | Action::Refused => return,
-        };
-        self.outbox.push(event);
-    }
-
-    /// Tells the session's state when it changed.
-    fn publish(&mut self, now: Moment) {
-        if self.joined {
-            self.note(now);
-        }
-        // What the broker adds for each group is no part of what members share.
-        let retry = self.shared.config.retry_topic();
-        let state = SourceState {
-            connected: self.joined && self.is_connected(),
-            problem: self.shared.problems.first(),
-            queues_total: u32::try_from(self.topology.total(&retry)).unwrap_or(u32::MAX),
-            reconnects: self.shared.stats.reconnects.load(Ordering::Relaxed),
-        };
-        let same_problem = |known: &SourceState| {
-            known.problem.as_ref().map(|problem| problem.reason)
-                == state.problem.as_ref().map(|problem| problem.reason)
-                && known.problem.is_some() == state.problem.is_some()
-        };
-        let unchanged = self.state.as_ref().is_some_and(|known| {
-            same_problem(known)
-                && (known.connected, known.queues_total, known.reconnects)
-                    == (state.connected, state.queues_total, state.reconnects)
-        });
-        if unchanged || (self.state.is_none() && !self.joined) {
-            return;
-        }
-        match &state.problem {
-            Some(problem) => {
-                debug!(connected = state.connected, reason = problem.reason, %problem, "source state")
-            }
-            None => debug!(connected = state.connected, "source state"),
-        }
-        self.state = Some(state.clone());
-        self.outbox.push(LeaseEvent::Source(state));
-    }
-
-    /// Notes troubles that no request brings to light.
-    fn note(&mut self, now: Moment) {
-        let fresh = self.machine.waits_for_fresh(now);
-        let problems = &self.shared.problems;
-        match fresh {
-            Some(broker) => {
-                problems.set(Rank::Note, "fresh", lockstep_broker::Problem {
-                    reason: reason::BROKER_RESTARTED,
-                    message: format!(
-                        "broker {broker} was started less than one lease ago; queues are taken when no lock that it \
-                         has forgotten can be in use any more"
-                    ),
-                    remedy: String::new(),
-                });
-            }
-            None => {
-                problems.clear(Rank::Note, "fresh");
-            }
-        }
-    }
-
-    fn is_connected(&self) -> bool {
-        let needed: BTreeSet<&Arc<str>> =
-            self.membership.allocated().map(|queue| &queue.broker_name).collect();
-        let up = |broker: &&Arc<str>| self.shared.masters.get(broker).is_some();
-        self.membership.is_member()
-            && self.topology.total(&self.shared.config.retry_topic()) > 0
-            && needed.iter().all(up)
     }
 }
 
