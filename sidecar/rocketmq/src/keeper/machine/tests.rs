@@ -468,3 +468,43 @@ fn a_queue_that_comes_back_while_it_is_unlocked_is_locked_when_the_unlock_was_an
     bench.machine.unlocked(bench.now, &key(0), ticket);
     assert_eq!(bench.asked().1, [key(0)]);
 }
+
+#[test]
+fn a_queue_that_was_given_back_is_not_locked_early_for_having_been_held_at_the_disconnect() {
+    let (mut bench, _) = Bench::owning();
+    bench.down();
+    bench.up(0);
+    bench.machine.poll();
+    let (ticket, _) = bench.asked();
+    bench.machine.locked(bench.now, ticket, Some(&set(&[0])));
+    let Some(Action::Verify { ticket, .. }) = bench.machine.poll() else { panic!() };
+    bench.machine.verified(bench.now, &key(0), ticket, Some(Verdict::Ahead));
+    bench.actions();
+    // It goes to another member while its position is looked for: from the unlock on anybody may hold its lock.
+    bench.machine.assign(bench.now, &set(&[]), true);
+    let Some(Action::Unlock { ticket, .. }) = bench.machine.poll() else { panic!() };
+    bench.machine.unlocked(bench.now, &key(0), ticket);
+    // It comes back when the broker was restarted and has forgotten who held it.
+    bench.down();
+    bench.machine.assign(bench.now, &set(&[0]), true);
+    bench.up(20);
+    bench.nothing();
+    bench.pass(20_000);
+    assert_eq!(bench.asked().1, [key(0)]);
+}
+
+#[test]
+fn a_queue_that_another_process_had_under_our_name_is_not_locked_early() {
+    let (mut bench, _) = Bench::owning();
+    bench.down();
+    bench.up(0);
+    bench.actions();
+    bench.machine.forsake(bench.now);
+    bench.down();
+    bench.actions();
+    bench.machine.allow_acquiring(true);
+    bench.up(20);
+    bench.nothing();
+    bench.pass(20_000);
+    assert_eq!(bench.asked().1, [key(0)]);
+}

@@ -18,6 +18,8 @@ impl Machine {
     pub(in crate::keeper) fn forsake(&mut self, now: Moment) {
         self.acquiring = false;
         self.asks.clear();
+        // The other may have given any of them to a third by now.
+        self.brokers.values_mut().for_each(|broker| broker.held.clear());
         let held: Vec<MessageQueue> = self.lines.keys().cloned().collect();
         for queue in held {
             if let Some(Line { state: State::Owned { epoch, .. }, .. }) = self.lines.get(&queue) {

@@ -40,9 +40,6 @@ impl Machine {
             return;
         }
         self.actions.push_back(Action::Released { queue: queue.clone(), epoch });
-        if let Some(broker) = self.brokers.get_mut(&queue.broker_name) {
-            broker.held.remove(queue);
-        }
         self.want_or_drop(queue, now);
         self.tick(now);
     }
@@ -61,6 +58,10 @@ impl Machine {
 
     fn unlock(&mut self, queue: &MessageQueue, ticket: Ticket) {
         *self.unlocking.entry(queue.clone()).or_default() += 1;
+        // From here on another member can take it regularly.
+        if let Some(broker) = self.brokers.get_mut(&queue.broker_name) {
+            broker.held.remove(queue);
+        }
         self.actions.push_back(Action::Unlock { queue: queue.clone(), ticket });
     }
 }
