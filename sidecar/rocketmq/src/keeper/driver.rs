@@ -262,7 +262,7 @@ impl Driver {
                         Some(start.position)
                     }
                     Err(error) => {
-                        // Said and noted there.
+                        // Noted there when waiting will not cure it.
                         let error = self.shared.failed("find the position", &queue, error);
                         tracing::warn!(queue = %queue, error = %error, "can't begin with the queue yet");
                         None

@@ -83,14 +83,20 @@ fn roles(addresses: &BTreeSet<(Arc<str>, i64, String)>) -> BTreeMap<&str, (&Arc<
 pub(super) struct Links(BTreeMap<Arc<str>, Link>);
 
 impl Links {
-    /// Begins a new session on each connection, after a farewell that may not have arrived yet.
-    pub(super) fn register_again(&mut self, now: Moment) {
-        for link in self.0.values_mut() {
+    /// Begins a new session on each connection, after a farewell that may not have arrived yet. Answers where a session
+    /// was being opened: whether we are a member there is not known.
+    fn register_again(&mut self, now: Moment) -> Vec<Arc<str>> {
+        let mut opening = Vec::new();
+        for (address, link) in &mut self.0 {
+            if link.state == State::Opening {
+                opening.push(Arc::clone(address));
+            }
             link.registered = false;
             (link.beat, link.beating) = (now, false);
             link.turn += 1;
             link.state = State::Idle { at: now };
         }
+        opening
     }
 
     fn masters(&self) -> Vec<(Arc<str>, Arc<str>)> {
@@ -298,7 +304,11 @@ impl Driver {
         for (broker, address) in self.links.masters() {
             self.master_is_down(now, &broker, &address);
         }
-        self.links.register_again(now + AGAIN);
+        // A heartbeat on its way would make a member of us that no farewell reaches, and that we would take for the other
+        // process until the broker forgot it. A broker forgets at once who closes the connection.
+        for address in self.links.register_again(now + AGAIN) {
+            self.shared.remoting.close(&address);
+        }
     }
 
     /// A slave became the master, or the other way round: the session begins anew on the connection that is there.

@@ -26,7 +26,7 @@ use self::{
 };
 use crate::protocol::MessageQueue;
 
-/// How soon a failed request for locks is repeated.
+/// How soon a failed request is repeated.
 const FAILED_AGAIN: Duration = Duration::from_secs(1);
 
 /// Matches an answer with what was asked.
@@ -122,12 +122,12 @@ impl Machine {
         self.actions.pop_front()
     }
 
-    /// Whether nothing is held and neither a lock nor an unlock is on its way.
+    /// Whether nothing is wanted or held, and neither a lock nor an unlock is on its way.
     pub(super) fn is_idle(&self) -> bool {
         self.lines.is_empty() && self.asks.is_empty() && self.unlocking.is_empty()
     }
 
-    /// Whether an unlock is on its way.
+    /// Whether a queue that was owned is being given back.
     pub(super) fn is_releasing(&self) -> bool {
         self.lines.values().any(|line| matches!(line.state, State::Releasing { .. }))
     }
@@ -137,7 +137,7 @@ impl Machine {
         self.lines.values().all(|line| line.assigned && matches!(line.state, State::Owned { .. }))
     }
 
-    /// Queues owned or being acquired under a lock, and not asked for.
+    /// Whether a queue's lock is ours: it is owned, or where to begin is being found.
     pub(super) fn holds(&self, queue: &MessageQueue) -> bool {
         self.lines.get(queue).is_some_and(|line| line.held_deadline().is_some())
     }

@@ -29,7 +29,6 @@ impl Driver {
         let same_problem = |known: &SourceState| {
             known.problem.as_ref().map(|problem| problem.reason)
                 == state.problem.as_ref().map(|problem| problem.reason)
-                && known.problem.is_some() == state.problem.is_some()
         };
         let unchanged = self.state.as_ref().is_some_and(|known| {
             same_problem(known)

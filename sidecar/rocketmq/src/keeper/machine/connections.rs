@@ -32,7 +32,7 @@ impl BrokerState {
 }
 
 impl Machine {
-    /// Whether a wanted queue waits for a broker that was started less than one lease ago.
+    /// A broker for which a wanted queue waits, because it may have forgotten locks that are still in use.
     pub(in crate::keeper) fn waits_for_fresh(&self, now: Moment) -> Option<Arc<str>> {
         let waits = |queue: &MessageQueue, line: &Line| {
             let broker = self.brokers.get(&queue.broker_name);

@@ -10,7 +10,7 @@ use super::Ticket;
 pub(super) struct Line {
     /// Whether the group's allocation gives it to this member.
     pub(super) assigned: bool,
-    /// Changes whenever answers to earlier requests stop to concern it.
+    /// Changes whenever answers to earlier requests cease to concern it.
     pub(super) turn: u64,
     pub(super) state: State,
 }

@@ -14,7 +14,8 @@ impl Machine {
         self.acquiring = allowed;
     }
 
-    /// Forgets every lock without giving it back: another process has them under our name.
+    /// Forgets every lock without giving it back: another process has them under our name. No answer counts
+    /// any more, so that all connections are to go down and up after it.
     pub(in crate::keeper) fn forsake(&mut self, now: Moment) {
         self.acquiring = false;
         self.asks.clear();
