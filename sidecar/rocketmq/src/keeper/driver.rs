@@ -189,7 +189,7 @@ impl Driver {
                 debug!(group = %self.shared.group, client_id = %self.shared.config.client_id, "joining the group");
                 // Who changed their mind before the brokers were told is a member still.
                 if matches!(self.leaving, Some(Leaving::Unregistering | Leaving::Unregistered)) {
-                    self.links.register_again(now);
+                    self.register_again(now);
                 }
                 (self.joined, self.leaving) = (true, None);
                 self.machine.join();

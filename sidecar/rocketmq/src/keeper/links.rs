@@ -85,7 +85,7 @@ pub(super) struct Links(BTreeMap<Arc<str>, Link>);
 impl Links {
     /// Begins a new session on each connection, after a farewell that may not have arrived yet. Answers where a session
     /// was being opened: whether we are a member there is not known.
-    fn register_again(&mut self, now: Moment) -> Vec<Arc<str>> {
+    pub(super) fn register_again(&mut self, now: Moment) -> Vec<Arc<str>> {
         let mut opening = Vec::new();
         for (address, link) in &mut self.0 {
             if link.state == State::Opening {
@@ -304,9 +304,14 @@ impl Driver {
         for (broker, address) in self.links.masters() {
             self.master_is_down(now, &broker, &address);
         }
-        // A heartbeat on its way would make a member of us that no farewell reaches, and that we would take for the other
-        // process until the broker forgot it. A broker forgets at once who closes the connection.
-        for address in self.links.register_again(now + AGAIN) {
+        self.register_again(now + AGAIN);
+    }
+
+    /// Begins each session anew after a farewell. A heartbeat on its way would make a member of us that no farewell
+    /// reaches, and that we would take for another process until the broker forgot it; a broker forgets at once who
+    /// closes the connection.
+    pub(super) fn register_again(&mut self, now: Moment) {
+        for address in self.links.register_again(now) {
             self.shared.remoting.close(&address);
         }
     }

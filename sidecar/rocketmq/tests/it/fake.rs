@@ -31,6 +31,10 @@ pub(crate) struct Script {
     pub(crate) others: Vec<String>,
     /// Whether heartbeats register anybody.
     pub(crate) registers: bool,
+    /// How long a heartbeat's answer takes.
+    pub(crate) beat_takes: Duration,
+    /// The address of a second broker with as many queues.
+    pub(crate) second: Option<SocketAddr>,
     /// Owners of locks by queue.
     pub(crate) locks: BTreeMap<i32, String>,
     /// Committed offsets by queue.
@@ -70,6 +74,8 @@ impl Fake {
             broker_id: 0,
             others: Vec::new(),
             registers: true,
+            beat_takes: Duration::ZERO,
+            second: None,
             locks: BTreeMap::new(),
             committed: BTreeMap::new(),
             log: BTreeMap::new(),
@@ -170,13 +176,11 @@ impl Fake {
                 }
             }
             while let Some(request) = decode(&mut buffer).unwrap() {
-                let (answer, later) = self.script().answer(number, self.address, request);
+                let (answer, takes) = self.script().answer(number, self.address, request);
                 let Some(answer) = answer else { continue };
                 let answers = answers.clone();
                 tokio::spawn(async move {
-                    if later {
-                        tokio::time::sleep(HOLD).await;
-                    }
+                    tokio::time::sleep(takes).await;
                     answers.send(answer).ok();
                 });
             }
@@ -192,25 +196,21 @@ impl Script {
         self.members.values().any(|member| member == id)
     }
 
-    fn answer(&mut self, number: u64, address: SocketAddr, request: Command) -> (Option<Command>, bool) {
+    fn answer(&mut self, number: u64, address: SocketAddr, request: Command) -> (Option<Command>, Duration) {
         let (code, opaque) = (request.code, request.opaque);
         self.journal.push(request.clone());
         if self.deaf.contains(&code) || request.is_response() {
-            return (None, false);
+            return (None, Duration::ZERO);
         }
         if let Some(answer) = self.answers.get(&code) {
-            return (Some(Command { opaque, flag: 1, ..answer.clone() }), true);
+            return (Some(Command { opaque, flag: 1, ..answer.clone() }), HOLD);
         }
         let ok = Command::response(0, opaque);
         let queue = || request.fields.get("queueId").and_then(|id| id.parse::<i32>().ok()).unwrap_or(0);
         let ours = request.fields.get("topic") == Some("t");
         let answer = match code {
             105 => match if ours { self.queues } else { self.retry } {
-                Some(queues) => ok.body(format!(
-                    r#"{{"brokerDatas":[{{"brokerAddrs":{{{id}:"{address}"}},"brokerName":"b","cluster":"c"}}],
-                    "queueDatas":[{{"brokerName":"b","perm":6,"readQueueNums":{queues},"writeQueueNums":{queues}}}]}}"#,
-                    id = self.broker_id
-                )),
+                Some(queues) => ok.body(self.route(address, queues)),
                 None => Command::response(17, opaque),
             },
             34 => {
@@ -218,7 +218,7 @@ impl Script {
                 if self.registers {
                     self.members.insert(number, id);
                 }
-                ok
+                return (Some(ok), self.beat_takes);
             }
             35 => {
                 self.members.remove(&number);
@@ -246,10 +246,28 @@ impl Script {
             30 => ok.field("offset", self.log.get(&queue()).map_or(0, Vec::len)),
             31 => ok.field("offset", self.min),
             29 => ok.field("offset", self.log.get(&queue()).map_or(0, Vec::len)),
-            11 => return (Some(self.pull(ok, &request, queue())), true),
+            11 => return (Some(self.pull(ok, &request, queue())), HOLD),
             _ => ok,
         };
-        (Some(answer), false)
+        (Some(answer), Duration::ZERO)
+    }
+
+    fn route(&self, address: SocketAddr, queues: i32) -> String {
+        let first = Some(("b", self.broker_id, address));
+        let second = self.second.map(|address| ("c", 0, address));
+        let (brokers, lines): (Vec<_>, Vec<_>) = first
+            .into_iter()
+            .chain(second)
+            .map(|(name, id, address)| {
+                (
+                    format!(r#"{{"brokerAddrs":{{{id}:"{address}"}},"brokerName":"{name}","cluster":"c"}}"#),
+                    format!(
+                        r#"{{"brokerName":"{name}","perm":6,"readQueueNums":{queues},"writeQueueNums":{queues}}}"#
+                    ),
+                )
+            })
+            .unzip();
+        format!(r#"{{"brokerDatas":[{}],"queueDatas":[{}]}}"#, brokers.join(","), lines.join(","))
     }
 
     fn lock(&mut self, code: i32, ok: Command, body: &[u8]) -> Command {

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use lockstep_broker::LeaseEvent;
 use lockstep_model::{Identity, Position};
 use lockstep_rocketmq::{Severity, StartPosition, check, codec::Command, reason};
@@ -149,6 +151,23 @@ async fn an_owner_whose_client_id_is_used_by_another_process_stops_and_leaves_th
     fake.script().others.clear();
     member.source("no problem", |state| state.connected && state.problem.is_none()).await;
     fake.until("a lock", |script| script.journal.iter().filter(|c| c.code == 41).count() > locks).await;
+}
+
+#[tokio::test]
+async fn who_steps_back_while_a_session_opens_is_no_second_process_to_itself() {
+    let (fake, slow) = (Fake::start(1).await, Fake::start(1).await);
+    fake.script().second = Some(slow.address);
+    slow.script().beat_takes = Duration::from_secs(3);
+    let mut member = Member::join(config(&fake, "me"));
+    slow.until("a heartbeat", |script| script.is_member("me")).await;
+    fake.until("a lock", |script| script.journal.iter().any(|c| c.code == 41)).await;
+    fake.script().others = vec!["me".to_owned()];
+    fake.push(&Command::request(40).field("consumerGroup", "g").oneway());
+    member.problem(reason::DUPLICATE_CLIENT_ID).await;
+    slow.script().beat_takes = Duration::ZERO;
+    fake.script().others.clear();
+    member.source("no problem", |state| state.connected && state.problem.is_none()).await;
+    slow.until("a lock", |script| script.journal.iter().any(|c| c.code == 41)).await;
 }
 
 #[tokio::test]

@@ -124,7 +124,7 @@ pub fn reset(site: &Site, _: &Plan) -> String {
     world.await_end(LIMIT);
     world.await_deliveries("one", 0, 400, LIMIT);
     let command = format!("resetOffsetByTime -g {} -t {} -s 0 -f true\n", world.group, world.topic);
-    let said = world.unwatched_fault("reset of the positions", 400, || site.servers.admin(&command));
+    let said = world.unwatched_fault("reset of the positions", (400, 0), || site.servers.admin(&command));
     world.await_log("everything came again", LIMIT, |log| log.len() >= 800);
     world.await_end(LIMIT);
     world.leave("one");

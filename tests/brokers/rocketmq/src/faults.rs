@@ -64,8 +64,8 @@ pub fn killed_broker(site: &Site, plan: &Plan) -> String {
         for name in ["one", "two"] {
             world.await_deliveries(name, since, 200, Duration::from_secs(60));
         }
-        world.fault("kill of broker-b", bound, 1);
-        site.servers.kill("broker-b");
+        // A look at a commit between the note and the kill would seem to be undone without a fault.
+        world.unwatched_fault("kill of broker-b", (bound, 1), || site.servers.kill("broker-b"));
         let back = restart_broker_b(site);
         let on_b = |queue: &str| queue.contains("/broker-b/");
         world.await_log("all queues of broker-b go on", Duration::from_secs(30), |log| {

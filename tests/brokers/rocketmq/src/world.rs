@@ -333,10 +333,15 @@ impl<'a> World<'a> {
     }
 
     /// Notes a fault that takes back commits at a moment that nobody knows, and looks at none while it happens.
-    pub fn unwatched_fault<T>(&mut self, name: &str, duplicates: u64, happens: impl FnOnce() -> T) -> T {
+    pub fn unwatched_fault<T>(
+        &mut self,
+        name: &str,
+        (duplicates, overlaps): (u64, u64),
+        happens: impl FnOnce() -> T,
+    ) -> T {
         let seen = Arc::clone(&self.watch.seen);
         let held = seen.lock().unwrap();
-        self.fault(name, duplicates, 0);
+        self.fault(name, duplicates, overlaps);
         let outcome = happens();
         drop(held);
         outcome
