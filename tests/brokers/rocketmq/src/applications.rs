@@ -62,9 +62,9 @@ pub fn killed(site: &Site, plan: &Plan) -> String {
 /// Each kill charges at most the attempts that it broke off; refused connections, many in each time that the
 /// application is down, are charged nowhere. The highest attempt.
 fn uncharged_refusals(log: &[Delivery], kills: &[u64]) -> u32 {
-    for (index, one) in log.iter().enumerate() {
-        let same = |other: &&Delivery| other.queue == one.queue && other.position == one.position;
-        let before = log[..index].iter().rfind(same);
+    let mut seen: BTreeMap<(&str, u64), &Delivery> = BTreeMap::new();
+    for one in log {
+        let before = seen.insert((&one.queue, one.position), one);
         // A message that was not seen before may have been on its way at the last kill.
         let since = before.map_or_else(|| last_kill(kills, one.start), |before| before.start);
         let met = kills.iter().filter(|kill| (since..one.start).contains(*kill)).count();
