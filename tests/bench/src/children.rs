@@ -18,11 +18,11 @@ use crate::{Result, app::Seen};
 pub(crate) struct Process(Child);
 
 impl Process {
-    /// Starts a command without input, its output going to a file.
+    /// Starts a command whose input stays open and empty (the Java peer ends with it), its output going to a file.
     pub(crate) fn start(mut command: Command, log: &Path) -> Result<Self> {
         let log = std::fs::File::options().create(true).append(true).open(log)?;
         let child =
-            command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn().map_err(|error| {
+            command.stdin(Stdio::piped()).stdout(log.try_clone()?).stderr(log).spawn().map_err(|error| {
                 format!("failed to start {}: {error}", command.get_program().to_string_lossy())
             })?;
         Ok(Self(child))
