@@ -71,8 +71,8 @@ words! {
 }
 
 words! {
-    /// Why a condition is as it is, as far as the sidecar and the engine know. Reasons of a source's trouble are the
-    /// adapter's own words and stand as text in [`crate::SourceStatus::reason`].
+    /// Why a condition is as it is. Reasons of a source's trouble are the adapter's own words and stand as text in
+    /// [`crate::SourceStatus::reason`].
     Reason {
         // Ready
         /// Messages are delivered.
@@ -81,6 +81,42 @@ words! {
         Starting,
         /// The pod ends.
         Draining,
+        /// Nothing is consumed, since `replicas` is 0.
+        ScaledToZero,
+        /// Fewer pods are ready than are wanted.
+        PodsNotReady,
+        /// The pods can't be asked, so nobody knows.
+        PodsUnreachable,
+
+        // Reconciling
+        /// Nothing is on its way.
+        UpToDate,
+        /// Pods are replaced one by one.
+        RollingOut,
+        /// All pods end before new ones start, since all members must agree on the subscriptions.
+        ReplacingAll,
+        /// Pods are added or removed.
+        Scaling,
+        /// Some pods have not applied the changed configuration yet.
+        Configuring,
+        /// A newer sidecar image waits until fewer groups are being rolled.
+        WaitingForUpgrade,
+        /// The Kubernetes API refused or failed; it is tried again.
+        ApplyFailed,
+
+        // Stalled
+        /// Nothing in the spec is wrong.
+        NotStalled,
+        /// The spec breaks a rule.
+        InvalidSpec,
+        /// The pod template can't carry the sidecar.
+        InvalidTemplate,
+        /// Another group of the namespace consumes as the same consumer group.
+        DuplicateConsumerGroup,
+        /// An object with the name of a child exists and belongs to somebody else.
+        ChildNotOwned,
+        /// The Kubernetes API refuses the pods or another child for good.
+        ChildRefused,
 
         // SourceConnected
         /// A session stands.
@@ -117,6 +153,8 @@ words! {
         MoreReplicasThanQueues,
         /// How the queues were declared can't be verified.
         OwnershipUnverified,
+        /// No pod owns some of the queues.
+        QueuesWithoutOwner,
 
         // Blocked
         /// Nothing is.

@@ -1,0 +1,71 @@
+//! What the steps of a reconciliation hand to each other.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use k8s_openapi::api::{
+    apps::v1::{Deployment, ReplicaSet},
+    core::v1::{ConfigMap, Pod},
+    policy::v1::PodDisruptionBudget,
+};
+use lockstep_contract::{Reason, Status};
+use lockstep_crds::ConsumerGroup;
+
+/// What holds for all groups.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// The sidecar's image where a group names none.
+    pub sidecar_image: String,
+    /// The operator's version.
+    pub version: String,
+    /// Groups that may roll to a new sidecar image at the same time.
+    pub upgrade_groups_max: usize,
+}
+
+/// One group and what the cluster holds of it. Read from watches, so that it may lag by moments.
+#[derive(Debug, Clone)]
+pub struct Observed {
+    /// The group.
+    pub group: Arc<ConsumerGroup>,
+    /// The Deployment with the group's name, whoever owns it.
+    pub deployment: Option<Arc<Deployment>>,
+    /// The group's ReplicaSets: some name an old cold ConfigMap.
+    pub replica_sets: Vec<Arc<ReplicaSet>>,
+    /// The group's pods, ending ones among them.
+    pub pods: Vec<Arc<Pod>>,
+    /// The group's ConfigMaps.
+    pub config_maps: Vec<Arc<ConfigMap>>,
+    /// Every PodDisruptionBudget of the namespace, the user's own among them.
+    pub disruption_budgets: Vec<Arc<PodDisruptionBudget>>,
+    /// The other groups of the namespace.
+    pub siblings: Vec<Arc<ConsumerGroup>>,
+    /// What each pod's sidecar says, by the pod's name. Empty before the first poll.
+    pub reports: BTreeMap<String, PodReport>,
+}
+
+/// What a pod's sidecar says.
+#[derive(Debug, Clone, PartialEq)]
+pub enum PodReport {
+    /// It answered.
+    Answered(Box<Status>),
+    /// It did not; why, in a few words.
+    Unreachable(String),
+}
+
+/// Something that only a change of the spec, or of an object beside the group, can cure. It stalls the group: children
+/// stay as they are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// The word in the condition `Stalled`.
+    pub reason: Reason,
+    /// The field and what is wrong with it, and the remedy.
+    pub message: String,
+}
+
+/// Something that the user should know and that stops nothing: an event, and a message in the condition `Ready`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Notice {
+    /// The word in the event.
+    pub reason: Reason,
+    /// What and why.
+    pub message: String,
+}
