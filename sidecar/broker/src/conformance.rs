@@ -43,10 +43,10 @@ pub trait Source: Send + Sync {
     /// Stores a message in a queue: at least its body, key and properties.
     fn publish(&self, queue: usize, message: Message) -> impl Future<Output = ()> + Send;
 
-    /// How many messages of a queue are not finished, as the broker's own tools see it.
+    /// How many messages of a queue are not finished, as the broker's own tools see it. All that was published counts.
     fn unsettled(&self, queue: usize) -> impl Future<Output = u64> + Send;
 
-    /// The bodies of the dead letters so far.
+    /// The bodies of the dead letters that the broker shows now; it may show one only some time after it has stored it.
     fn dead_letters(&self) -> impl Future<Output = Vec<Bytes>> + Send;
 
     /// Cuts the member off, so that dropping its halves right after this reaches the broker as a crash does. Nothing to

@@ -10,6 +10,9 @@ use std::{
 use lockstep_history::Event;
 use serde_json::{Value, json};
 
+/// The answers that there is no such topic, and that a group has no position. From the servers' `ResponseCode`.
+const TOPIC_NOT_EXIST: i64 = 17;
+const QUERY_NOT_FOUND: i64 = 22;
 /// How many sends are on their way at a time.
 const PIPELINE: usize = 64;
 
@@ -192,22 +195,24 @@ impl Cluster {
         let fields = json!({
             "consumerGroup": group, "topic": topic, "queueId": queue.to_string(), "setZeroIfNotFound": "false",
         });
-        let reply = self.connect(broker).call(14, &fields, b"").unwrap();
-        if reply.code == 0 { number(&reply.fields["offset"]) } else { None }
+        let reply = self.connect(broker).call(14, &fields, b"");
+        let reply = must_unless(QUERY_NOT_FOUND, reply, "ask for a committed position")?;
+        Some(number(&reply.fields["offset"]).unwrap())
     }
 
-    /// The next position to be written.
+    /// The end of what the broker has indexed, which may be less than it has stored.
     pub fn end_of(&self, topic: &str, broker: &str, queue: u32) -> u64 {
         let fields = json!({"topic": topic, "queueId": queue.to_string()});
         let reply = must(self.connect(broker).call(30, &fields, b""), "ask for a queue's end");
         number(&reply.fields["offset"]).unwrap()
     }
 
-    /// The next position to be written; `None` when the topic is not there.
+    /// The end of what the broker has indexed; `None` when the topic is not there.
     pub fn try_end_of(&self, topic: &str, broker: &str, queue: u32) -> Option<u64> {
         let fields = json!({"topic": topic, "queueId": queue.to_string()});
-        let reply = self.connect(broker).call(30, &fields, b"").unwrap();
-        if reply.code == 0 { number(&reply.fields["offset"]) } else { None }
+        let reply = self.connect(broker).call(30, &fields, b"");
+        let reply = must_unless(TOPIC_NOT_EXIST, reply, "ask for a queue's end")?;
+        Some(number(&reply.fields["offset"]).unwrap())
     }
 
     /// The client ids that are members of the group on a broker.
@@ -283,6 +288,12 @@ fn lock_body(group: &str, client: &str, topic: &str, broker: &str, queue: u32) -
 /// Numbers are strings in headers.
 fn number(value: &Value) -> Option<u64> {
     value.as_u64().or_else(|| value.as_str()?.parse().ok())
+}
+
+/// The same with one refusal that says that there is nothing.
+fn must_unless(nothing: i64, reply: io::Result<Reply>, what: &str) -> Option<Reply> {
+    let none = reply.as_ref().is_ok_and(|reply| reply.code == nothing);
+    if none { None } else { Some(must(reply, what)) }
 }
 
 fn must(reply: io::Result<Reply>, what: &str) -> Reply {

@@ -4,6 +4,7 @@ use std::{
     time::Duration,
 };
 
+use bytes::Bytes;
 use lockstep_model::{
     Capabilities, Delivery, Epoch, Identity, Moment, Position, QueueId, Settlement as Kind,
 };
@@ -230,6 +231,24 @@ impl<B: Broker> Member<B> {
                 [Ok(())] => return Ok(()),
                 [Err(error)] => again("settle", error, end)?,
                 other => return Err(Failure(format!("one settlement has {} results", other.len()))),
+            }
+            sleep(PAUSE).await;
+        }
+    }
+
+    /// The dead letters once there are some, as the broker shows them.
+    pub(super) async fn dead_letters<S: Source<Broker = B>>(
+        &self,
+        source: &S,
+    ) -> Result<Vec<Bytes>, Failure> {
+        let end = Instant::now() + self.patience;
+        loop {
+            let dead = source.dead_letters().await;
+            if !dead.is_empty() {
+                return Ok(dead);
+            }
+            if Instant::now() > end {
+                return Err(Failure(format!("no dead letter is to be seen within {:?}", self.patience)));
             }
             sleep(PAUSE).await;
         }

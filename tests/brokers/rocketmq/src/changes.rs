@@ -145,7 +145,9 @@ pub fn missing_group(site: &Site, _: &Plan) -> String {
     site.cluster.create_group(&world.group);
     world.publish_to("broker-a", 0, &messages(1));
     world.await_deliveries("one", 0, 1, LIMIT);
-    assert_eq!(world.sidecars["one"].status()["source"]["connected"], Value::Bool(true));
+    wait_until("the source is connected", LIMIT, || {
+        world.sidecars["one"].status()["source"]["connected"] == Value::Bool(true)
+    });
     world.leave("one");
     remedy
 }
@@ -162,8 +164,7 @@ pub fn named_cures(site: &Site, _: &Plan) -> String {
     assert_eq!(said.matches(" success").count(), 2, "{said}");
     must_name(&mut world, "NoPermission", &[&group]);
     site.cluster.create_group(&group);
-    let (code, said) = world.check("one");
-    assert!(code == Some(0) && said.contains("the source can be used"), "{code:?} {said}");
+    world.await_check("one", |code, said| code == Some(0) && said.contains("the source can be used"));
 
     // The address that the name server tells leads nowhere.
     let advertised = site.servers.broker("broker-b");
@@ -175,8 +176,7 @@ pub fn named_cures(site: &Site, _: &Plan) -> String {
 
 fn must_name(world: &mut World<'_>, reason: &str, cure: &[&str]) {
     let names = |text: &str| text.contains(reason) && cure.iter().all(|part| text.contains(part));
-    let (code, said) = world.check("one");
-    assert!(code == Some(1) && names(&said), "{reason}: {code:?} {said}");
+    world.await_check("one", |code, said| code == Some(1) && names(said));
     world.start("one");
     let mut source = String::new();
     wait_until(&format!("{reason} is in the condition"), LIMIT, || {

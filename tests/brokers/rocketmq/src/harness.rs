@@ -21,7 +21,7 @@ use lockstep_rocketmq::{
     codec::{Command, Entry, StoredMessages, sys_flag, write_properties},
     protocol::{
         CreateGroup, CreateTopic, GroupConfig, MaxOffset, MinOffset, Pull, QueryOffset, Request,
-        RouteRequest, SendMessage,
+        ResponseCode, RouteRequest, SendMessage, SendReply,
     },
     remoting::{Remoting, RemotingConfig},
 };
@@ -36,6 +36,8 @@ use tokio::{
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a new topic may take to reach the name server.
 const REGISTERED: Duration = Duration::from_secs(30);
+/// How long a stored message may take to reach its queue's index.
+const INDEXED: Duration = Duration::from_secs(30);
 
 /// Running servers: one name server, one broker.
 #[derive(Debug)]
@@ -137,6 +139,16 @@ impl Topic {
         }
     }
 
+    /// Brokers index what they stored a moment later, and count only what is indexed.
+    async fn await_index(&self, stored: &SendReply) {
+        let end = Instant::now() + INDEXED;
+        let question = MaxOffset { topic: Arc::clone(&self.topic), queue_id: stored.queue_id };
+        while self.ask(&question).await <= stored.queue_offset {
+            assert!(Instant::now() < end, "the broker must index what it stored");
+            sleep(Duration::from_millis(5)).await;
+        }
+    }
+
     fn outgoing(&self, queue: usize) -> SendMessage {
         SendMessage {
             group: Arc::from("conformance"),
@@ -208,11 +220,13 @@ impl Source for Topic {
         let properties = String::from_utf8(properties.to_vec()).expect("properties must be text");
         let send = SendMessage { properties, body: message.body, ..self.outgoing(queue) };
         // Brokers fail at a request without content, yet store an empty message out of a batch.
-        if send.body.is_empty() {
-            self.ask(&batch_of_one(&send)).await;
+        let stored = if send.body.is_empty() {
+            let reply = self.ask(&batch_of_one(&send)).await;
+            send.reply(reply).unwrap_or_else(|error| panic!("the broker must store a batch: {error}"))
         } else {
-            self.ask(&send).await;
-        }
+            self.ask(&send).await
+        };
+        self.await_index(&stored).await;
     }
 
     async fn unsettled(&self, queue: usize) -> u64 {
@@ -242,8 +256,12 @@ impl Source for Topic {
                 expression_type: "TAG",
                 version: 1,
             };
-            // There is no such topic before the first dead letter.
-            let Ok(reply) = self.remoting.call(&self.broker, &pull, TIMEOUT).await else { return bodies };
+            let reply = match self.remoting.call(&self.broker, &pull, TIMEOUT).await {
+                Ok(reply) => reply,
+                // There is no such topic before the first dead letter.
+                Err(error) if error.refusal() == Some(ResponseCode::TopicNotExist) => return bodies,
+                Err(error) => panic!("the broker must answer: {error}"),
+            };
             let before = bodies.len();
             bodies.extend(StoredMessages::new(reply.messages).filter_map(|entry| match entry {
                 Ok(Entry::Stored(stored)) => Some(stored.body),
@@ -259,7 +277,8 @@ impl Source for Topic {
     async fn publish_undecodable(&self, queue: usize, raw: Bytes) -> bool {
         // Brokers store what producers call compressed without a look at it.
         let send = SendMessage { sys_flag: sys_flag::COMPRESSED, body: raw, ..self.outgoing(queue) };
-        self.ask(&send).await;
+        let stored = self.ask(&send).await;
+        self.await_index(&stored).await;
         true
     }
 

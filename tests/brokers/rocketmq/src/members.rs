@@ -34,8 +34,7 @@ pub fn beside_java(site: &Site, plan: &Plan) -> String {
     });
     come_and_go(&mut world, plan);
     world.await_end(END);
-    let progress = world.progress();
-    assert!(progress.ends_with("Diff Total: 0"), "{progress}");
+    let progress = world.await_no_difference();
     drop(java.take_stdin());
     java.wait(Duration::from_secs(30));
     let mut rules = Rules::new(Order::PerQueue);
@@ -75,8 +74,7 @@ fn without_java(site: &Site, plan: &Plan, name: &str, setting: Setting, work: Du
     world.await_deliveries("stays", 0, 1, Duration::from_secs(30));
     come_and_go(&mut world, plan);
     world.await_end(END);
-    let progress = world.progress();
-    assert!(progress.ends_with("Diff Total: 0"), "{progress}");
+    let progress = world.await_no_difference();
     world.leave("stays");
     let verdict = world.judge(&Rules::new(order), []);
     assert_eq!(verdict.counts.duplicates, 0, "{verdict}");

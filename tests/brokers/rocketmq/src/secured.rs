@@ -61,8 +61,10 @@ pub fn wrong_authority(site: &Site, _: &Plan) -> String {
 
 /// The sidecar gives this reason, with a remedy and without the secret.
 fn names(world: &mut World<'_>, reason: &str) -> String {
-    let (code, said) = world.check("one");
-    assert!(code == Some(1) && said.contains(reason) && !said.contains("wrong-secret"), "{code:?} {said}");
+    world.await_check("one", |code, said| {
+        assert!(!said.contains("wrong-secret"), "{said}");
+        code == Some(1) && said.contains(reason)
+    });
     world.start("one");
     let mut source = serde_json::Value::Null;
     wait_until(&format!("{reason} is named"), Duration::from_secs(60), || {
@@ -89,11 +91,7 @@ fn smoke(world: &mut World<'_>) -> String {
     assert_eq!(said.matches("SEND_OK").count(), MESSAGES, "{said}");
     world.join("one");
     world.await_deliveries("one", 0, MESSAGES, Duration::from_secs(60));
-    let mut progress = String::new();
-    wait_until("mqadmin sees no difference", Duration::from_secs(60), || {
-        progress = world.progress();
-        progress.ends_with("Diff Total: 0")
-    });
+    let progress = world.await_no_difference();
     world.leave("one");
     assert_eq!(world.deliveries().len(), MESSAGES);
     progress

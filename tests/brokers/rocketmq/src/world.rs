@@ -11,7 +11,7 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     thread::{self, JoinHandle},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use lockstep_history::{Event, History, Order, Rules, Verdict, check};
@@ -33,6 +33,10 @@ pub const BROKERS: [&str; 2] = ["broker-a", "broker-b"];
 const COMMITS_EVERY: Duration = Duration::from_millis(200);
 /// How often the application's log is looked at.
 const LOG_EVERY: Duration = Duration::from_millis(50);
+/// How long mqadmin may see a difference where all is committed.
+const PROGRESS: Duration = Duration::from_secs(60);
+/// How long `check --connect` may see the servers as they were before a change.
+const CHECK: Duration = Duration::from_secs(30);
 /// What a crash may cost in duplicates in a queue, as documented for `PerQueue`.
 pub const CRASH_BOUND: u64 = 32;
 
@@ -120,6 +124,8 @@ pub struct World<'a> {
     pub client_id: Option<String>,
     setting: Setting,
     history: History,
+    /// The end of what was published to each queue, by broker and number: the broker's own figure may lag behind.
+    ends: BTreeMap<(String, u32), u64>,
     log: RefCell<Log>,
     watch: Watch,
 }
@@ -184,6 +190,7 @@ impl<'a> World<'a> {
             client_id: None,
             setting,
             history: History::default(),
+            ends: BTreeMap::new(),
             log: RefCell::new(log),
             watch: Watch { seen: Arc::default(), over: Arc::default(), thread: None },
         }
@@ -225,6 +232,10 @@ impl<'a> World<'a> {
     /// Publishes to one queue, and notes what must be delivered.
     pub fn publish_to(&mut self, broker: &str, queue: u32, messages: &[Outgoing]) -> Vec<u64> {
         let positions = self.site.cluster.publish(&self.topic, broker, queue, messages);
+        if let Some(last) = positions.iter().max() {
+            let end = self.ends.entry((broker.to_owned(), queue)).or_default();
+            *end = (*end).max(last + 1);
+        }
         for (message, position) in messages.iter().zip(&positions) {
             let wanted = self.setting.tags.is_none_or(|tags| message.tag.as_deref() == Some(tags));
             if wanted {
@@ -248,9 +259,17 @@ impl<'a> World<'a> {
         self.sidecars.insert(name.to_owned(), sidecar);
     }
 
-    /// What `check --connect` says of such a sidecar, and its exit code.
-    pub fn check(&self, name: &str) -> (Option<i32>, String) {
-        sidecar::check(&self.folder, &self.options(name))
+    /// Waits until `check --connect` ends as wanted for such a sidecar: servers learn of a change a moment later.
+    pub fn await_check(&self, name: &str, wanted: impl Fn(Option<i32>, &str) -> bool) {
+        let start = Instant::now();
+        loop {
+            let (code, said) = sidecar::check(&self.folder, &self.options(name));
+            if wanted(code, &said) {
+                return;
+            }
+            assert!(start.elapsed() < CHECK, "check --connect ended with {code:?}: {said}");
+            pause(LOG_EVERY);
+        }
     }
 
     fn options(&self, name: &str) -> SidecarOptions {
@@ -382,7 +401,8 @@ impl<'a> World<'a> {
         let mut open = String::new();
         let start = now_micros();
         let done = |broker: &&str, queue: u32| {
-            let end = cluster.end_of(&self.topic, broker, queue);
+            let published = self.ends.get(&((*broker).to_owned(), queue)).copied().unwrap_or_default();
+            let end = cluster.end_of(&self.topic, broker, queue).max(published);
             end == 0 || cluster.committed(&self.group, &self.topic, broker, queue) == Some(end)
         };
         while now_micros() - start < u64::try_from(limit.as_micros()).unwrap() {
@@ -421,11 +441,18 @@ impl<'a> World<'a> {
         verdict
     }
 
-    /// The difference that mqadmin sees between what is there and what is committed.
-    pub fn progress(&self) -> String {
-        let text = self.site.servers.admin(&format!("consumerProgress -g {}\n", self.group));
-        let line = text.lines().find(|line| line.contains("Diff Total"));
-        line.unwrap_or_else(|| panic!("mqadmin says no difference: {text}")).trim().to_owned()
+    /// Waits until mqadmin sees no difference between what is there and what is committed, and gives its words.
+    pub fn await_no_difference(&self) -> String {
+        let start = Instant::now();
+        loop {
+            let said = self.site.servers.admin(&format!("consumerProgress -g {}\n", self.group));
+            let line = said.lines().map(str::trim).find(|line| line.ends_with("Diff Total: 0"));
+            if let Some(line) = line {
+                return line.to_owned();
+            }
+            assert!(start.elapsed() < PROGRESS, "mqadmin sees a difference or nothing: {said}");
+            pause(LOG_EVERY);
+        }
     }
 }
 
