@@ -260,31 +260,24 @@ impl Ledger {
     }
 
     fn event(&mut self, event: &Event) {
-        let record = match event {
-            Event::Skipped { queue, position, .. }
-            | Event::Blocked { queue, position, .. }
-            | Event::Suppressed { queue, position } => {
-                self.owned.get_mut(queue).and_then(|owned| owned.records.get_mut(position))
-            }
-            Event::AttemptEnded { .. }
-            | Event::Unblocked { .. }
-            | Event::DeadLettered { .. }
-            | Event::Moved { .. }
-            | Event::Breaker { .. }
-            | Event::Storm { .. }
-            | Event::EndpointPaused { .. }
-            | Event::Abandoned { .. }
-            | Event::Stale { .. }
-            | Event::ByHandRefused { .. } => None,
-        };
-        let Some(record) = record else { return };
+        let Self { owned, done, .. } = self;
         match event {
-            Event::Blocked { .. } => record.blocked = true,
-            Event::Skipped { .. } => record.skipped = true,
+            Event::Blocked { queue, position, .. } => {
+                if let Some(record) = record(owned, *queue, *position) {
+                    record.blocked = true;
+                }
+            }
+            Event::Skipped { queue, position, .. } => {
+                if let Some(record) = record(owned, *queue, *position) {
+                    record.skipped = true;
+                }
+            }
             // Known from an earlier handing-over, so far as this ledger saw that one done.
-            Event::Suppressed { queue, .. } => {
-                record.done =
-                    record.redelivered && self.done.contains_key(&(*queue, record.identity.clone()));
+            Event::Suppressed { queue, position } => {
+                if let Some(record) = record(owned, *queue, *position) {
+                    let known = done.contains_key(&(*queue, record.identity.clone()));
+                    record.done = record.redelivered && known;
+                }
             }
             Event::AttemptEnded { .. }
             | Event::Unblocked { .. }
@@ -298,4 +291,8 @@ impl Ledger {
             | Event::ByHandRefused { .. } => {}
         }
     }
+}
+
+fn record(owned: &mut BTreeMap<QueueId, Owned>, queue: QueueId, position: Position) -> Option<&mut Record> {
+    owned.get_mut(&queue)?.records.get_mut(&position)
 }
