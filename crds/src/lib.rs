@@ -1,8 +1,13 @@
 //! The `ConsumerGroup` resource of Kubernetes: the contract's fields, what only the operator needs (replicas, the pod
 //! template), its status, and the generated definition in `crds/yaml`.
 
+mod definition;
+mod rules;
 mod spec;
 mod status;
+mod template;
 
+pub use definition::{FILE, crd, yaml};
+pub use rules::{CEL_RULES, CelRule};
 pub use spec::{ConsumerGroup, ConsumerGroupSpec, DisruptionBudget, SidecarSpec};
 pub use status::{Backlog, ConsumerGroupStatus, Queues};

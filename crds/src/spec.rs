@@ -8,7 +8,7 @@ use lockstep_contract::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::ConsumerGroupStatus;
+use crate::{ConsumerGroupStatus, template::with_amounts};
 
 /// What is wanted.
 #[derive(CustomResource, Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -18,7 +18,17 @@ use crate::ConsumerGroupStatus;
     kind = "ConsumerGroup",
     namespaced,
     status = "ConsumerGroupStatus",
+    doc = "Messages of a broker's queues, delivered in order to an HTTP application. Lockstep runs the application's pods with a sidecar that posts each message to it and gives it back to the broker only after a 2xx.",
     shortname = "cgrp",
+    category = "lockstep",
+    scale = r#"{"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas", "labelSelectorPath": ".status.selector"}"#,
+    printcolumn = r#"{"name": "Ready", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"Ready\")].status", "description": "Whether the group does what its spec says"}"#,
+    printcolumn = r#"{"name": "Reason", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"Ready\")].reason", "description": "Why it is ready or not"}"#,
+    printcolumn = r#"{"name": "Ready pods", "type": "integer", "jsonPath": ".status.readyReplicas", "description": "Pods that are ready"}"#,
+    printcolumn = r#"{"name": "Backlog", "type": "integer", "jsonPath": ".status.backlog.messages", "description": "Messages that wait, rounded"}"#,
+    printcolumn = r#"{"name": "Oldest", "type": "integer", "jsonPath": ".status.backlog.oldestAgeSeconds", "description": "Age of the oldest in seconds, rounded"}"#,
+    printcolumn = r#"{"name": "Source", "type": "string", "jsonPath": ".status.source", "priority": 1, "description": "The kind of source and what it reads"}"#,
+    printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp", "description": "Since when the group exists"}"#,
     derive = "PartialEq"
 )]
 #[serde(rename_all = "camelCase")]
@@ -53,7 +63,10 @@ pub struct ConsumerGroupSpec {
     /// The sidecar itself.
     #[serde(default)]
     pub sidecar: SidecarSpec,
-    /// The application's pods, as in a Deployment. The sidecar is added to them; everything else stays as it is.
+    /// The application's pods, as in a Deployment (`kubectl explain pod.spec`). The sidecar is added to them; everything
+    /// else stays as it is. Not taken: `hostNetwork`, `activeDeadlineSeconds`, a `restartPolicy` other than `Always`,
+    /// and containers and volumes with the sidecar's names.
+    #[serde(deserialize_with = "with_amounts")]
     pub template: PodTemplateSpec,
 }
 
@@ -83,7 +96,7 @@ pub struct SidecarSpec {
     #[schemars(length(min = 1, max = 512))]
     pub image: Option<String>,
     /// Its resources. Default: a request of 20m CPU and 32Mi memory, and no limit.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "with_amounts", skip_serializing_if = "Option::is_none")]
     pub resources: Option<ResourceRequirements>,
 }
 

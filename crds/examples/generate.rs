@@ -1,0 +1,13 @@
+//! Writes the definition into `crds/yaml` and into the chart.
+
+use std::{error::Error, fs, path::Path};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    for folder in ["crds/yaml", "charts/lockstep/files"] {
+        let folder = root.join(folder);
+        fs::create_dir_all(&folder)?;
+        fs::write(folder.join(lockstep_crds::FILE), lockstep_crds::yaml())?;
+    }
+    Ok(())
+}
