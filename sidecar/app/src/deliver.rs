@@ -10,6 +10,7 @@ mod request;
 mod settings;
 mod signing;
 mod slot;
+mod template;
 #[cfg(test)]
 mod tests;
 

@@ -5,13 +5,14 @@ use std::io::Write as _;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderName, HeaderValue};
 use lockstep_model::Message;
 
 use super::{
     escape, names,
     request::{Origin, Subject, Writer, media_type, number, padded},
     settings::Prepared,
+    template::Field,
 };
 
 /// The content type of the JSON format.
@@ -91,62 +92,46 @@ pub(super) fn origin(message: &Message) -> Origin {
     }
 }
 
-/// The attributes as `ce-` headers. The producer's win; only required ones that are missing are added.
-pub(super) fn binary(
-    prepared: &Prepared,
-    subject: &Subject<'_>,
-    headers: &mut HeaderMap,
-    writer: &mut Writer,
-) {
-    match subject.origin {
-        Origin::Structured => return,
-        Origin::Binary => {
-            let mut header = String::with_capacity(NAME_BYTES);
-            for (name, value) in
-                attributes(&subject.delivery.message).filter(|(name, _)| !is_content_type(name))
-            {
-                header.clear();
-                header.push_str(names::CE_PREFIX);
-                header.push_str(name);
-                writer.producer(header.as_bytes(), value.as_bytes());
-            }
-        }
-        Origin::Plain => {
-            headers.insert(names::CE_CONSUMERGROUP, prepared.group_attribute.clone());
-            own_attributes(subject, writer);
-        }
+/// The attributes that the producer gave, as `ce-` headers; only required ones that are missing are added.
+pub(super) fn passed_on(subject: &Subject<'_>, writer: &mut Writer) {
+    let mut header = String::with_capacity(NAME_BYTES);
+    for (name, value) in attributes(&subject.delivery.message).filter(|(name, _)| !is_content_type(name)) {
+        header.clear();
+        header.push_str(names::CE_PREFIX);
+        header.push_str(name);
+        writer.producer(header.as_bytes(), value.as_bytes());
     }
-    let mut missing = |name: HeaderName, value: HeaderValue| {
+    let mut missing = |name: HeaderName, value: &[u8]| {
         if !writer.has(&name) {
-            headers.insert(name, value);
+            writer.put(name, |out| escape::value(out, value));
         }
     };
-    missing(names::CE_SPECVERSION, HeaderValue::from_static("1.0"));
-    missing(names::CE_TYPE, HeaderValue::from_static(names::DEFAULT_TYPE));
-    missing(names::CE_SOURCE, subject.queue.source_header.clone());
-    if !writer.has(&names::CE_ID) {
-        writer.put(names::CE_ID, |out| escape::value(out, &subject.id));
-    }
+    missing(names::CE_SPECVERSION, b"1.0");
+    missing(names::CE_TYPE, names::DEFAULT_TYPE.as_bytes());
+    missing(names::CE_SOURCE, subject.queue.source.as_bytes());
+    missing(names::CE_ID, &subject.id);
 }
 
-/// Attributes of a plain message that are not required.
-fn own_attributes(subject: &Subject<'_>, writer: &mut Writer) {
+/// The attributes of a plain message as `ce-` headers, beside those that are constant.
+pub(super) fn plain(subject: &Subject<'_>, writer: &mut Writer) {
     let message = &subject.delivery.message;
-    if let Some(text) = &message.subject {
-        writer.attribute(names::CE_SUBJECT, text.as_bytes());
+    writer.ready(Field::CeSource, subject.queue.source_header.clone());
+    writer.field(Field::CeId, |out| escape::value(out, &subject.id));
+    if let Some(text) = message.subject.as_deref().filter(|text| writer.fits(text.as_bytes())) {
+        writer.field(Field::CeSubject, |out| escape::value(out, text.as_bytes()));
     }
-    if let Some(key) = &message.key {
-        writer.attribute(names::CE_PARTITIONKEY, key.as_bytes());
+    if let Some(key) = message.key.as_deref().filter(|key| writer.fits(key.as_bytes())) {
+        writer.put(names::CE_PARTITIONKEY, |out| escape::value(out, key.as_bytes()));
     }
     if let Some(time) = born(message) {
         // Writing to a Vec can't fail.
-        writer.put(names::CE_TIME, |out| drop(write!(out, "{time}")));
+        writer.field(Field::CeTime, |out| drop(write!(out, "{time}")));
     }
     if message.id_synthetic {
         writer.put(names::CE_IDSYNTHETIC, |out| out.extend_from_slice(b"true"));
     }
-    writer.put(names::CE_SEQUENCE, |out| padded(out, subject.delivery.position.0, SEQUENCE_DIGITS));
-    writer.number(names::CE_DELIVERYATTEMPT, u64::from(subject.request.number));
+    writer.field(Field::CeSequence, |out| padded(out, subject.delivery.position.0, SEQUENCE_DIGITS));
+    writer.number(Field::CeDeliveryAttempt, u64::from(subject.request.number));
 }
 
 fn born(message: &Message) -> Option<jiff::Timestamp> {

@@ -8,7 +8,6 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use ::http::{HeaderValue, header::CONTENT_LENGTH};
 use bytes::Bytes;
 use lockstep_broker::Clock;
 use lockstep_core::{AttemptResult, TransportFailure};
@@ -215,9 +214,6 @@ impl Exchange<'_> {
         let mut request = Request::new(Method::POST, self.prepared.url.clone());
         *request.headers_mut() = rendered.headers;
         let mut body = rendered.body;
-        if body.is_empty() {
-            request.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
-        }
         if body.len() > EARLY_BYTES {
             let (gone, sent) = oneshot::channel();
             self.sent = Some(sent);

@@ -3,7 +3,7 @@
 use std::{borrow::Cow, io::Write as _, ops::Range, sync::Arc};
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, header};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use lockstep_contract::Format;
 use lockstep_model::{Delivery, Identity};
 use sha2::{Digest as _, Sha256};
@@ -12,6 +12,7 @@ use super::{
     AttemptRequest, escape, event, names,
     settings::{Prepared, QueueParts},
     signing,
+    template::{Field, Template, Values, header_value},
 };
 
 /// Property headers together: names, values and four bytes each for colon, space and line end.
@@ -66,6 +67,8 @@ pub(super) enum Origin {
 #[derive(Debug, Default)]
 pub(super) struct Writer {
     bytes: Vec<u8>,
+    values: Values,
+    /// Headers beyond those of the template.
     entries: Vec<(HeaderName, Range<usize>)>,
     /// Header bytes and count spent of the property budget.
     spent: (usize, usize),
@@ -82,62 +85,54 @@ pub(super) fn render(prepared: &Prepared, request: &AttemptRequest, times: Times
         id: bounded_id(delivery.message.id.as_bytes()),
         origin: event::origin(&delivery.message),
     };
-    let mut headers =
-        HeaderMap::with_capacity(prepared.constant.len() + 24 + delivery.message.properties.len().min(64));
-    let mut writer =
-        Writer { bytes: Vec::with_capacity(512), entries: Vec::with_capacity(24), ..Writer::default() };
-    for (name, value) in &prepared.constant {
-        headers.insert(name.clone(), value.clone());
-    }
-    headers.insert(names::QUEUE, subject.queue.queue_header.clone());
-
+    let mut writer = Writer { bytes: Vec::with_capacity(512), ..Writer::default() };
     let own_type = event::content_type(&delivery.message);
     if own_type.is_none() && event::names_content_type(&delivery.message) {
         writer.dropped += 1;
     }
-    let own_type = own_type.unwrap_or_else(|| prepared.content_type.clone());
+    let mut content_type = own_type.unwrap_or_else(|| prepared.content_type.clone());
     let mut body = delivery.message.body.clone();
-    match prepared.format {
-        Format::CloudEventsBinary => {
-            event::binary(prepared, &subject, &mut headers, &mut writer);
-            headers.insert(header::CONTENT_TYPE, own_type);
+    let mut template = &prepared.bare;
+    match (prepared.format, subject.origin) {
+        (Format::CloudEventsBinary, Origin::Plain) => {
+            template = &prepared.with_attributes;
+            event::plain(&subject, &mut writer);
         }
-        Format::CloudEventsStructured if subject.origin == Origin::Structured => {
-            headers.insert(header::CONTENT_TYPE, own_type);
+        (Format::CloudEventsBinary, Origin::Binary) => event::passed_on(&subject, &mut writer),
+        (Format::CloudEventsStructured, Origin::Plain | Origin::Binary) => {
+            body = event::structured(prepared, &subject, &content_type);
+            content_type = event::STRUCTURED_TYPE;
         }
-        Format::CloudEventsStructured => {
-            body = event::structured(prepared, &subject, &own_type);
-            headers.insert(header::CONTENT_TYPE, event::STRUCTURED_TYPE);
-        }
-        Format::Raw => {
-            headers.insert(header::CONTENT_TYPE, own_type);
-        }
+        (Format::CloudEventsBinary | Format::CloudEventsStructured, Origin::Structured)
+        | (Format::Raw, Origin::Plain | Origin::Binary | Origin::Structured) => {}
     }
+    writer.ready(Field::ContentType, content_type);
     own_headers(prepared, &subject, times, &body, &mut writer);
     properties(prepared, &subject, &mut writer);
-    writer.finish(&mut headers);
-    Rendered { headers, body }
+    Rendered { headers: writer.finish(template), body }
 }
 
 /// What every attempt carries in every format.
 fn own_headers(prepared: &Prepared, subject: &Subject<'_>, times: Times, body: &Bytes, writer: &mut Writer) {
     let request = subject.request;
-    let webhook_id = writer.put(names::WEBHOOK_ID, |out| webhook_id(subject, out));
-    let timestamp = writer.number(names::WEBHOOK_TIMESTAMP, times.now_ms / 1000);
+    writer.ready(Field::Queue, subject.queue.queue_header.clone());
+    writer.number(Field::ContentLength, u64::try_from(body.len()).unwrap_or(u64::MAX));
+    let webhook_id = writer.field(Field::WebhookId, |out| webhook_id(subject, out));
+    let timestamp = writer.number(Field::WebhookTimestamp, times.now_ms / 1000);
     if !prepared.keys.is_empty() {
         let part = |range| writer.bytes.get::<Range<usize>>(range).unwrap_or_default();
         let signature = signing::signature(&prepared.keys, part(webhook_id), part(timestamp), body);
         writer.put(names::WEBHOOK_SIGNATURE, |out| out.extend_from_slice(signature.as_bytes()));
     }
-    writer.put(names::MESSAGE_ID, |out| escape::value(out, &subject.id));
-    writer.number(names::POSITION, subject.delivery.position.0);
-    writer.number(names::ATTEMPT, u64::from(request.number));
-    writer.number(names::MAX_ATTEMPTS, u64::from(request.max_attempts));
-    writer.number(names::DEADLINE, times.deadline_ms);
+    writer.field(Field::MessageId, |out| escape::value(out, &subject.id));
+    writer.number(Field::Position, subject.delivery.position.0);
+    writer.number(Field::Attempt, u64::from(request.number));
+    writer.number(Field::MaxAttempts, u64::from(request.max_attempts));
+    writer.number(Field::Deadline, times.deadline_ms);
     if let Some(lease) = times.lease_deadline_ms {
-        writer.number(names::LEASE_DEADLINE, lease);
+        writer.number(Field::LeaseDeadline, lease);
     }
-    writer.number(names::LEASE_EPOCH, request.epoch.0);
+    writer.number(Field::LeaseEpoch, request.epoch.0);
 }
 
 /// The message's properties, as many as fit.
@@ -150,7 +145,8 @@ fn properties(prepared: &Prepared, subject: &Subject<'_>, writer: &mut Writer) {
         writer.property(name, value);
     }
     if writer.dropped > 0 {
-        writer.number(names::PROPERTIES_DROPPED, u64::try_from(writer.dropped).unwrap_or(u64::MAX));
+        let dropped = u64::try_from(writer.dropped).unwrap_or(u64::MAX);
+        writer.put(names::PROPERTIES_DROPPED, |out| number(out, dropped));
     }
 }
 
@@ -209,40 +205,56 @@ pub(super) fn number(out: &mut Vec<u8>, number: u64) {
     padded(out, number, 1);
 }
 
-/// Decimal digits with leading zeros, at least `width` of them.
+/// Decimal digits with leading zeros, at least `width` of them, 20 at most.
 pub(super) fn padded(out: &mut Vec<u8>, mut number: u64, width: usize) {
-    let start = out.len();
-    while number > 0 || out.len() - start < width {
+    let mut digits = [b'0'; 20];
+    let mut used = 0;
+    for digit in digits.iter_mut().rev() {
+        if number == 0 && used >= width {
+            break;
+        }
         // A digit is below ten.
-        out.push(b'0' + u8::try_from(number % 10).unwrap_or_default());
+        *digit = b'0' + u8::try_from(number % 10).unwrap_or_default();
         number /= 10;
+        used += 1;
     }
-    if let Some(digits) = out.get_mut(start..) {
-        digits.reverse();
-    }
+    out.extend_from_slice(digits.get(digits.len() - used..).unwrap_or_default());
 }
 
 impl Writer {
     /// Adds a header whose value `write` appends: printable ASCII.
-    pub(super) fn put(&mut self, name: HeaderName, write: impl FnOnce(&mut Vec<u8>)) -> Range<usize> {
-        let start = self.bytes.len();
-        write(&mut self.bytes);
-        let range = start..self.bytes.len();
-        self.entries.push((name, range.clone()));
+    pub(super) fn put(&mut self, name: HeaderName, write: impl FnOnce(&mut Vec<u8>)) {
+        let range = self.write(write);
+        self.entries.push((name, range));
+    }
+
+    /// As [`Writer::put`], for a header of the template.
+    pub(super) fn field(&mut self, field: Field, write: impl FnOnce(&mut Vec<u8>)) -> Range<usize> {
+        let range = self.write(write);
+        self.values.written(field, range.clone());
         range
     }
 
-    pub(super) fn number(&mut self, name: HeaderName, value: u64) -> Range<usize> {
-        self.put(name, |out| number(out, value))
+    pub(super) fn number(&mut self, field: Field, value: u64) -> Range<usize> {
+        self.field(field, |out| number(out, value))
     }
 
-    /// Adds an attribute of ours, unless it is too long.
-    pub(super) fn attribute(&mut self, name: HeaderName, value: &[u8]) {
-        if escape::value_len(value) > ATTRIBUTE_BYTES {
-            self.dropped += 1;
-        } else {
-            self.put(name, |out| escape::value(out, value));
-        }
+    /// Gives a header of the template a value made before.
+    pub(super) fn ready(&mut self, field: Field, value: HeaderValue) {
+        self.values.ready(field, value);
+    }
+
+    fn write(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> Range<usize> {
+        let start = self.bytes.len();
+        write(&mut self.bytes);
+        start..self.bytes.len()
+    }
+
+    /// Whether a producer's text is short enough for an attribute of ours; one that is not counts as dropped.
+    pub(super) fn fits(&mut self, value: &[u8]) -> bool {
+        let fits = escape::value_len(value) <= ATTRIBUTE_BYTES;
+        self.dropped += usize::from(!fits);
+        fits
     }
 
     /// Adds a property under `Lockstep-Property-`, if it fits the budget.
@@ -282,13 +294,14 @@ impl Writer {
         self.entries.iter().any(|(other, _)| other == name)
     }
 
-    fn finish(self, headers: &mut HeaderMap) {
+    fn finish(self, template: &Template) -> HeaderMap {
         let bytes = Bytes::from(self.bytes);
+        let mut headers = template.fill(self.values, &bytes);
         for (name, range) in self.entries {
-            // What was written is printable ASCII, so no value is refused.
-            if let Ok(value) = HeaderValue::from_maybe_shared(bytes.slice(range)) {
+            if let Some(value) = header_value(&bytes, range) {
                 headers.insert(name, value);
             }
         }
+        headers
     }
 }

@@ -11,7 +11,7 @@ use lockstep_contract::Format;
 use lockstep_model::{QueueId, QueueName};
 use reqwest::Url;
 
-use super::{escape, names, signing::SigningKey};
+use super::{escape, names, signing::SigningKey, template::Template};
 
 /// Where the application listens.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -123,10 +123,10 @@ pub(super) struct Prepared {
     pub(super) consumer_group: String,
     pub(super) hidden: &'static [&'static str],
     pub(super) keys: Vec<SigningKey>,
-    /// The same in every request.
-    pub(super) constant: Vec<(HeaderName, HeaderValue)>,
-    /// `ce-consumergroup`.
-    pub(super) group_attribute: HeaderValue,
+    /// The headers of a request without attributes.
+    pub(super) bare: Template,
+    /// The headers of a request with the attributes of a plain message.
+    pub(super) with_attributes: Template,
     source: SourceInfo,
     /// One entry per queue of the group.
     queues: Mutex<BTreeMap<QueueId, Arc<QueueParts>>>,
@@ -194,7 +194,11 @@ impl Prepared {
     pub(super) fn new(settings: &Settings) -> Result<Self, SettingsError> {
         let content_type = super::request::media_type(&settings.content_type)
             .ok_or_else(|| SettingsError::ContentType { value: settings.content_type.clone() })?;
+        let url = settings.endpoint.url()?;
+        // The client would add the first two to each request by itself.
         let mut constant = vec![
+            (header::ACCEPT, HeaderValue::from_static("*/*")),
+            (header::HOST, host(&url)),
             (header::USER_AGENT, HeaderValue::from_static(concat!("lockstep/", env!("CARGO_PKG_VERSION")))),
             (names::CONSUMER_GROUP, escaped(settings.consumer_group.as_bytes())),
         ];
@@ -209,15 +213,21 @@ impl Prepared {
             };
             keys.push(SigningKey::parse(key).map_err(refuse)?);
         }
+        let bare = Template::bare(&constant);
+        constant.extend([
+            (names::CE_SPECVERSION, HeaderValue::from_static("1.0")),
+            (names::CE_TYPE, HeaderValue::from_static(names::DEFAULT_TYPE)),
+            (names::CE_CONSUMERGROUP, escaped(settings.consumer_group.as_bytes())),
+        ]);
         Ok(Self {
-            url: settings.endpoint.url()?,
+            url,
             format: settings.format,
             content_type,
             consumer_group: settings.consumer_group.clone(),
             hidden: settings.source.hidden_properties,
             keys,
-            constant,
-            group_attribute: escaped(settings.consumer_group.as_bytes()),
+            bare,
+            with_attributes: Template::with_attributes(&constant),
             source: settings.source.clone(),
             queues: Mutex::new(BTreeMap::new()),
         })
@@ -258,6 +268,14 @@ impl QueueParts {
             id_prefix,
         }
     }
+}
+
+/// As the HTTP client would render it: without the port where that is the scheme's own.
+fn host(url: &Url) -> HeaderValue {
+    let host = url.host_str().unwrap_or_default();
+    let text = url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
+    // The host of a URL is printable ASCII, so the fallback is never taken.
+    HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static(""))
 }
 
 fn escaped(text: &[u8]) -> HeaderValue {

@@ -1,7 +1,7 @@
 //! Slots: one HTTP client per concurrent attempt, so that it is known exactly which connection a request used.
 
 use std::{
-    future::Future,
+    future::{Future, poll_fn},
     net::{Ipv4Addr, Ipv6Addr},
     pin::Pin,
     sync::{
@@ -178,11 +178,10 @@ struct Gate {
     probe: Arc<Probe>,
 }
 
-#[derive(Debug, Clone)]
-struct Gated<S> {
-    gate: Gate,
-    inner: S,
-}
+/// The connector behind the gate. The client copies it several times for each request and hardly ever connects, so that a
+/// copy must be cheap.
+#[derive(Debug)]
+struct Gated<S>(Arc<(Gate, S)>);
 
 /// The connection was there after the attempt's last moment.
 #[derive(Debug, thiserror::Error)]
@@ -193,30 +192,42 @@ impl<S> Layer<S> for Gate {
     type Service = Gated<S>;
 
     fn layer(&self, inner: S) -> Gated<S> {
-        Gated { gate: self.clone(), inner }
+        Gated(Arc::new((self.clone(), inner)))
+    }
+}
+
+impl<S> Clone for Gated<S> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
     }
 }
 
 impl<S, Target> Service<Target> for Gated<S>
 where
-    S: Service<Target, Error = BoxError>,
+    S: Service<Target, Error = BoxError> + Clone + Send + Sync + 'static,
     S::Future: Send + 'static,
+    Target: Send + 'static,
 {
     type Response = S::Response;
     type Error = BoxError;
     type Future = Pin<Box<dyn Future<Output = Result<S::Response, BoxError>> + Send>>;
 
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        self.inner.poll_ready(cx)
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        // The copy that connects is asked.
+        Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, target: Target) -> Self::Future {
-        let Gate { clock, probe } = self.gate.clone();
-        let connect = self.inner.call(target);
+        let shared = Arc::clone(&self.0);
         Box::pin(async move {
+            let (Gate { clock, probe }, connector) = &*shared;
+            let mut connector = connector.clone();
             probe.connects.fetch_add(1, Relaxed);
             probe.connecting.store(true, Relaxed);
-            let connection = connect.await;
+            let connection = match poll_fn(|cx| connector.poll_ready(cx)).await {
+                Ok(()) => connector.call(target).await,
+                Err(error) => Err(error),
+            };
             probe.connecting.store(false, Relaxed);
             probe.connected.store(connection.is_ok(), Relaxed);
             if clock.now().as_nanos() > probe.not_after.load(Relaxed) {

@@ -29,8 +29,12 @@ fn headers(settings: &Settings, request: &AttemptRequest) -> BTreeMap<String, St
         .iter()
         .map(|(name, value)| (name.to_string(), value.to_str().expect("values must be ASCII").to_owned()))
         .collect();
-    let map: BTreeMap<_, _> = all.iter().cloned().collect();
+    let mut map: BTreeMap<_, _> = all.iter().cloned().collect();
     assert_eq!(map.len(), all.len(), "no header may be there twice: {all:?}");
+    // What every HTTP request has, whoever sends it.
+    assert_eq!(map.remove("accept").as_deref(), Some("*/*"));
+    assert_eq!(map.remove("content-length"), Some(rendered.body.len().to_string()));
+    assert!(map.remove("host").is_some_and(|host| host.starts_with("localhost")));
     map
 }
 
