@@ -9,6 +9,16 @@ pub const ADMIN_PORT: u16 = 15464;
 pub const MAX_GROUP_NAME: usize = 52;
 /// The name of the sidecar's container in a pod.
 pub const SIDECAR_CONTAINER: &str = "lockstep";
+/// The name of its admin port in a pod.
+pub const ADMIN_PORT_NAME: &str = "lockstep-admin";
+/// What the names of its volumes begin with.
+pub const VOLUME_PREFIX: &str = "lockstep-";
+/// What the keys of all labels and annotations begin with that are Lockstep's own.
+pub const KEY_PREFIX: &str = "lockstep.dev/";
+/// Where the sidecar's image holds its binary.
+pub const SIDECAR_BINARY: &str = "/lockstep-sidecar";
+/// The user and the group that the sidecar runs as: the usual number of images without a shell.
+pub const SIDECAR_USER: i64 = 65_532;
 /// Who applies fields on the server's side.
 pub const FIELD_MANAGER: &str = "lockstep-operator";
 
@@ -117,4 +127,16 @@ pub mod annotations {
     pub const HOT_HASH: &str = "lockstep.dev/hot-hash";
     /// The queues that this pod should take, as a JSON list of names.
     pub const ASSIGNMENT: &str = "lockstep.dev/assignment";
+    /// On a child: the hash of what was applied.
+    pub const APPLIED_HASH: &str = "lockstep.dev/applied-hash";
+    /// On a Deployment: the hash of what the user wrote and what needs new pods. Does not depend on the operator's
+    /// version.
+    pub const INPUT_HASH: &str = "lockstep.dev/input-hash";
+    /// On a Deployment: the operator's version and its default sidecar image, with a space between.
+    pub const BUILT_BY: &str = "lockstep.dev/built-by";
+    /// On a Deployment: the hash of what all members of the broker's group must agree on.
+    pub const SUBSCRIPTION_HASH: &str = "lockstep.dev/subscription-hash";
+    /// On a Deployment that was last changed by an upgrade of the operator and not by its user: the [`BUILT_BY`] of that
+    /// upgrade. Until all of its pods are there, it holds a place in the wave.
+    pub const UPGRADED_TO: &str = "lockstep.dev/upgraded-to";
 }

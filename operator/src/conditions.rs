@@ -1,0 +1,1 @@
+//! Conditions by a truth table.
