@@ -4,14 +4,20 @@
 //! [`build`] are pure, [`apply`] writes the children, [`status`] says how it is. [`rollout`] and [`assignment`] decide
 //! what may change when, and are pure too.
 
+pub mod args;
 pub mod assignment;
+pub mod build;
 pub mod conditions;
 pub mod facts;
+pub mod hash;
 pub mod leader;
 pub mod metrics;
+pub mod render;
 pub mod rollout;
+pub mod run;
 pub mod server;
 pub mod status;
 pub mod telemetry;
+pub mod validate;
 
 pub use facts::{Fault, Notice, Observed, PodReport, Settings};

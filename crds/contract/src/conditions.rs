@@ -179,6 +179,8 @@ words! {
         PausedBySpec,
         /// A container has a shutdown hook of its own, so that the drain can't hold the application's end.
         OwnPreStopHook,
+        /// A PodDisruptionBudget of the user's own selects the pods, so that Lockstep keeps none.
+        OwnDisruptionBudget,
         /// The mounted configuration is faulty; the former one stays in force.
         ConfigurationInvalid,
     }
