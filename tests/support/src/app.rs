@@ -1,11 +1,13 @@
 //! The recording HTTP application: does with each message what its rules say, and writes down what it saw.
 //!
-//! `PUT /rules` with one rule a line replaces the rules of a running application. GET and HEAD are health checks.
+//! `PUT /rules` with one rule a line replaces the rules of a running application, `PUT /health` with a status says what
+//! health checks are told from now on. GET and HEAD are health checks.
 
 use std::{
+    fmt,
     fs::File,
     io::{self, BufReader, Write},
-    net::{Shutdown, TcpListener, TcpStream},
+    net::{IpAddr, Ipv4Addr, Shutdown, TcpListener, TcpStream},
     path::Path,
     process, str,
     sync::{
@@ -33,11 +35,31 @@ const GLANCE: Duration = Duration::from_millis(5);
 #[derive(Debug)]
 struct Shared {
     rules: Mutex<Vec<Rule>>,
-    log: Option<Mutex<File>>,
+    log: Option<Mutex<Log>>,
+    identity: Option<Identity>,
     requests: Mutex<Option<Sender<Request>>>,
     posts: AtomicU64,
     healthy: AtomicBool,
     idle: Option<Duration>,
+}
+
+/// Where the history's lines go.
+struct Log(Box<dyn Write + Send>);
+
+impl fmt::Debug for Log {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Log")
+    }
+}
+
+/// What an application calls itself and its consumer in the history, where neither its process number nor the path of
+/// a request tells: in a pod.
+#[derive(Debug, Clone)]
+pub struct Identity {
+    /// Begins the names of its requests; no other application's begin so.
+    pub application: String,
+    /// Who sends all its requests.
+    pub consumer: String,
 }
 
 /// How to start an application.
@@ -45,8 +67,14 @@ struct Shared {
 pub struct Options<'a> {
     /// The port; 0 means any.
     pub port: u16,
+    /// Where it listens; loopback where nothing is said.
+    pub address: Option<IpAddr>,
     /// Where the history's lines are appended.
     pub log: Option<&'a Path>,
+    /// Where the history's lines are sent instead.
+    pub collector: Option<TcpStream>,
+    /// Its names in the history, where the process and the path don't tell.
+    pub identity: Option<Identity>,
     /// The first rules.
     pub rules: Vec<Rule>,
     /// Connections are closed after having been idle so long.
@@ -64,18 +92,25 @@ pub struct App {
 }
 
 impl App {
-    /// Starts listening on loopback.
+    /// Starts listening.
     ///
     /// # Errors
     /// When the port is taken or the log can't be opened.
     pub fn start(options: Options<'_>) -> io::Result<Self> {
-        let listener = TcpListener::bind(("127.0.0.1", options.port))?;
+        let address = options.address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+        let listener = TcpListener::bind((address, options.port))?;
         let address = listener.local_addr()?.to_string();
-        let open = |path| File::options().create(true).append(true).open(path).map(Mutex::new);
+        let file = |path| File::options().create(true).append(true).open(path);
+        let log: Option<Box<dyn Write + Send>> = match (options.collector, options.log) {
+            (Some(collector), _) => Some(Box::new(collector)),
+            (None, Some(path)) => Some(Box::new(file(path)?)),
+            (None, None) => None,
+        };
         let (sender, requests) = mpsc::channel();
         let shared = Arc::new(Shared {
             rules: Mutex::new(options.rules),
-            log: options.log.map(open).transpose()?,
+            log: log.map(Log).map(Mutex::new),
+            identity: options.identity,
             requests: Mutex::new(Some(sender)),
             posts: AtomicU64::new(0),
             healthy: AtomicBool::new(true),
@@ -126,6 +161,11 @@ impl App {
         self.requests.try_iter().collect()
     }
 
+    /// Appends a line to the log that is no event of the history; readers tell such lines apart.
+    pub fn note(&self, line: &str) {
+        append(&self.shared, line);
+    }
+
     /// Keeps no requests from now on: for the process that only writes a log.
     pub fn forget_requests(&self) {
         *self.shared.requests.lock().unwrap() = None;
@@ -136,7 +176,7 @@ impl Drop for App {
     fn drop(&mut self) {
         self.closed.store(true, Ordering::Relaxed);
         // Wakes the thread that accepts.
-        drop(TcpStream::connect(&self.address));
+        drop(self.listener.local_addr().map(TcpStream::connect));
     }
 }
 
@@ -163,7 +203,15 @@ fn serve(stream: &TcpStream, shared: &Shared) -> io::Result<()> {
 
 /// Health checks and rules.
 fn control(stream: &TcpStream, shared: &Shared, request: &Request) -> io::Result<()> {
+    let text = || str::from_utf8(&request.body).ok();
     let status = match request.method.as_str() {
+        "PUT" if request.path == "/health" => match text().and_then(|text| text.trim().parse::<u16>().ok()) {
+            Some(status) => {
+                shared.healthy.store(status == 200, Ordering::Relaxed);
+                200
+            }
+            None => 400,
+        },
         "PUT" => match str::from_utf8(&request.body).map(|text| text.lines().map(str::parse).collect()) {
             Ok(Ok(rules)) => {
                 *shared.rules.lock().unwrap() = rules;
@@ -194,7 +242,11 @@ fn post(
     }
     http::read_body(reader, &mut request)?;
     let rule = choose(shared, &path, position, &request.body);
-    let post = format!("{}-{}", process::id(), shared.posts.fetch_add(1, Ordering::Relaxed));
+    let number = shared.posts.fetch_add(1, Ordering::Relaxed);
+    let (post, path) = match &shared.identity {
+        Some(Identity { application, consumer }) => (format!("{application}-{number}"), consumer.clone()),
+        None => (format!("{}-{number}", process::id()), path),
+    };
     record_start(shared, &request, &post, path, position);
     if let Some(sender) = &*shared.requests.lock().unwrap() {
         // Nobody listens any more when the test is over.
@@ -279,11 +331,16 @@ fn record_end(shared: &Shared, post: &str, outcome: Outcome) {
     record(shared, || Event::End { at: now_micros(), post: post.into(), outcome });
 }
 
-/// Appends a line by one write, so that a kill leaves only whole lines.
 fn record(shared: &Shared, event: impl FnOnce() -> Event) {
+    if shared.log.is_some() {
+        append(shared, &event().to_string());
+    }
+}
+
+/// Appends a line by one write, so that a kill leaves only whole lines.
+fn append(shared: &Shared, line: &str) {
     if let Some(log) = &shared.log {
-        let mut log = log.lock().unwrap();
-        log.write_all(format!("{}\n", event()).as_bytes()).unwrap();
+        log.lock().unwrap().0.write_all(format!("{line}\n").as_bytes()).unwrap();
     }
 }
 

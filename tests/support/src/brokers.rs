@@ -38,12 +38,14 @@ pub struct RocketMqOptions {
     pub signed: bool,
     /// Whether only TLS is served.
     pub tls: bool,
+    /// The address where they listen, and which they tell.
+    pub bind: &'static str,
 }
 
 impl Default for RocketMqOptions {
     fn default() -> Self {
         let nodes = &["namesrv", "broker-a", "broker-b"];
-        Self { version: "5.5.0", nodes, lock_seconds: 60, signed: false, tls: false }
+        Self { version: "5.5.0", nodes, lock_seconds: 60, signed: false, tls: false, bind: "127.0.0.1" }
     }
 }
 
@@ -71,7 +73,7 @@ impl RocketMqServers {
 
     /// The name server's address.
     pub fn namesrv(&self) -> String {
-        format!("127.0.0.1:{}", self.namesrv_port)
+        format!("{}:{}", self.options.bind, self.namesrv_port)
     }
 
     /// A broker's address, as the name server tells it.
@@ -84,7 +86,7 @@ impl RocketMqServers {
             "broker-b" => self.broker_port + 10,
             _ => panic!("no broker {name}"),
         };
-        format!("127.0.0.1:{port}")
+        format!("{}:{port}", self.options.bind)
     }
 
     /// The folder with configuration, data, logs and `tls/`.
@@ -134,6 +136,7 @@ impl RocketMqServers {
         command
             .args(arguments)
             .env("BROKER_STATE", &self.folder)
+            .env("BROKER_BIND", self.options.bind)
             .env("ROCKETMQ_VERSION", self.options.version)
             .env("ROCKETMQ_NAMESRV_PORT", self.namesrv_port.to_string())
             .env("ROCKETMQ_BROKER_PORT", self.broker_port.to_string())

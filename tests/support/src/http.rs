@@ -2,7 +2,7 @@
 
 use std::{
     io::{self, BufRead, BufReader, Read, Write},
-    net::TcpStream,
+    net::{TcpStream, ToSocketAddrs},
     time::Duration,
 };
 
@@ -82,8 +82,12 @@ pub(crate) fn read_body(reader: &mut impl BufRead, request: &mut Request) -> io:
 }
 
 /// Sends one request on a connection of its own and gives status and body.
-pub(crate) fn call(address: &str, method: &str, path: &str, body: &[u8]) -> io::Result<(u16, Vec<u8>)> {
-    let mut stream = TcpStream::connect(address)?;
+///
+/// # Errors
+/// When there is no whole answer, or none within 10 s.
+pub fn call(address: &str, method: &str, path: &str, body: &[u8]) -> io::Result<(u16, Vec<u8>)> {
+    let to = address.to_socket_addrs()?.next().ok_or(io::ErrorKind::InvalidInput)?;
+    let mut stream = TcpStream::connect_timeout(&to, Duration::from_secs(10))?;
     stream.set_read_timeout(Some(Duration::from_secs(10)))?;
     let length = body.len();
     write!(

@@ -14,6 +14,7 @@
 pub mod app;
 pub mod behaviour;
 pub mod brokers;
+pub mod http;
 pub mod ports;
 pub mod process;
 pub mod proxy;
@@ -22,5 +23,3 @@ pub mod recording;
 pub mod rocketmq;
 pub mod sidecar;
 pub mod time;
-
-mod http;

@@ -11,7 +11,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let port = arguments.next().ok_or("PORT is missing")?.parse()?;
     let log = arguments.next().ok_or("LOG is missing")?;
     let idle = arguments.next().map(|seconds| seconds.parse().map(Duration::from_secs)).transpose()?;
-    let app = App::start(Options { port, log: Some(Path::new(&log)), rules: Vec::new(), idle })?;
+    let app = App::start(Options { port, log: Some(Path::new(&log)), idle, ..Options::default() })?;
     app.forget_requests();
     io::copy(&mut io::stdin(), &mut io::sink())?;
     Ok(())

@@ -46,7 +46,7 @@ fn answer(stream: &mut TcpStream) -> String {
 }
 
 fn app(rules: Vec<Rule>, log: Option<&Path>) -> App {
-    App::start(Options { port: 0, log, rules, idle: None }).unwrap()
+    App::start(Options { log, rules, ..Options::default() }).unwrap()
 }
 
 #[test]
