@@ -25,6 +25,8 @@ pub(crate) struct Script {
     pub(crate) queues: Option<i32>,
     /// Queues of the group's retry topic; `None`: there is no such topic.
     pub(crate) retry: Option<i32>,
+    /// Where the retry topic's route says that the broker is; `None`: here.
+    pub(crate) retry_at: Option<SocketAddr>,
     /// The broker's id in the route: 0 is the master.
     pub(crate) broker_id: u64,
     /// Members beside those that sent heartbeats.
@@ -71,6 +73,7 @@ impl Fake {
         let script = Script {
             queues: Some(queues),
             retry: None,
+            retry_at: None,
             broker_id: 0,
             others: Vec::new(),
             registers: true,
@@ -210,7 +213,8 @@ impl Script {
         let ours = request.fields.get("topic") == Some("t");
         let answer = match code {
             105 => match if ours { self.queues } else { self.retry } {
-                Some(queues) => ok.body(self.route(address, queues)),
+                Some(queues) if ours => ok.body(self.route(address, queues)),
+                Some(queues) => ok.body(self.route(self.retry_at.unwrap_or(address), queues)),
                 None => Command::response(17, opaque),
             },
             34 => {

@@ -77,14 +77,17 @@ impl Member {
 
     /// The first event that is as wanted; what comes before is dropped.
     pub(crate) async fn find<T>(&mut self, what: &str, mut wanted: impl FnMut(LeaseEvent) -> Option<T>) -> T {
+        let mut dropped = Vec::new();
         let found = tokio::time::timeout(Duration::from_secs(20), async {
             loop {
-                if let Some(found) = wanted(self.keeper.next().await) {
+                let event = self.keeper.next().await;
+                dropped.push(event.clone());
+                if let Some(found) = wanted(event) {
                     return found;
                 }
             }
         });
-        found.await.unwrap_or_else(|_| panic!("waited for {what}"))
+        found.await.unwrap_or_else(|_| panic!("waited for {what}, and only {dropped:?} came"))
     }
 
     pub(crate) async fn acquired(&mut self) -> Owned {

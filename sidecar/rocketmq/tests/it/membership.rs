@@ -4,6 +4,8 @@ use lockstep_broker::LeaseEvent;
 use lockstep_model::{Identity, Position};
 use lockstep_rocketmq::{Severity, StartPosition, check, codec::Command, reason};
 
+use tokio::time::timeout;
+
 use crate::{
     fake::Fake,
     member::{Member, config},
@@ -295,4 +297,38 @@ async fn a_check_names_what_is_in_the_way_and_joins_nothing() {
     lost.name_servers.push(fake.address.to_string());
     fake.script().queues = Some(1);
     assert_eq!(check(&lost).await.last().unwrap().severity, Severity::Warning);
+}
+
+#[tokio::test]
+async fn members_that_could_not_be_asked_for_are_asked_for_again_soon() {
+    let fake = Fake::start(1).await;
+    fake.script().answers.insert(38, Command::response(1, 0));
+    let mut member = Member::join(config(&fake, "me"));
+    // The first question comes before the session, the second is about the members.
+    fake.until("a refusal", |script| script.journal.iter().filter(|c| c.code == 38).count() > 1).await;
+    fake.script().answers.clear();
+    // Half of the time between two regular rounds.
+    let soon = Duration::from_secs(10);
+    timeout(soon, member.acquired()).await.expect("the members must be asked for again within seconds");
+}
+
+#[tokio::test]
+async fn of_two_masters_with_one_name_the_later_serves_and_the_other_follows_when_it_is_lost() {
+    let (fake, later) = (Fake::start(1).await, Fake::start(1).await);
+    {
+        let mut script = fake.script();
+        (script.retry, script.retry_at) = (Some(1), Some(later.address));
+    }
+    later.script().deaf.insert(34);
+    let mut member = Member::join(config(&fake, "me"));
+    member.acquired().await;
+    later.script().deaf.clear();
+    // Its lock lies with the first.
+    let doubt = |event| if let LeaseEvent::Doubtful { epoch, .. } = event { Some(epoch) } else { None };
+    member.find("the doubt", doubt).await;
+    later.until("a lock", |script| script.journal.iter().any(|c| c.code == 41)).await;
+    let locks = fake.count(41);
+    later.script().deaf.extend([28, 34, 38]);
+    later.cut();
+    fake.until("a lock", |script| script.journal.iter().filter(|c| c.code == 41).count() > locks).await;
 }
