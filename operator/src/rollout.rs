@@ -12,6 +12,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use lockstep_contract::{config_hash, names::annotations};
 use lockstep_crds::ConsumerGroup;
 
+pub(crate) use complete::is_living;
 pub use complete::{is_complete, is_rolled_out};
 pub use plan::{Plan, Strategy, TemplateSource};
 pub use touch::untouched;
@@ -114,7 +115,7 @@ fn mark<'a>(deployment: &'a Deployment, name: &str) -> Option<&'a String> {
 }
 
 fn is_recreating(deployment: &Deployment) -> bool {
-    let strategy = deployment.spec.as_ref().and_then(|spec| spec.strategy.as_ref());
+    let strategy = deployment.spec.strategy.as_ref();
     strategy.and_then(|strategy| strategy.type_.as_deref()) == Some("Recreate")
 }
 

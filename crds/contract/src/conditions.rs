@@ -85,6 +85,8 @@ words! {
         ScaledToZero,
         /// Fewer pods are ready than are wanted.
         PodsNotReady,
+        /// The newest pods were not ready within ten minutes; Kubernetes goes on trying.
+        RolloutStuck,
         /// The pods can't be asked, so nobody knows.
         PodsUnreachable,
 

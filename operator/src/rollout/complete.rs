@@ -28,5 +28,5 @@ pub(crate) fn is_living(pod: &Pod) -> bool {
 
 fn wanted(deployment: &Deployment) -> i32 {
     // Kubernetes' default.
-    deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1)
+    deployment.spec.replicas.unwrap_or(1)
 }

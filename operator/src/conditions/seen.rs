@@ -1,0 +1,179 @@
+//! What the conditions are judged by, taken out of Kubernetes' and the sidecars' words once.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
+use lockstep_contract::{
+    ConditionType, Phase, PodCondition, Reason, RunState, Status,
+    names::{SIDECAR_CONTAINER, annotations},
+};
+use lockstep_crds::ConsumerGroup;
+
+use super::{children, pod};
+use crate::{
+    PodReport,
+    rollout::{Strategy, is_living},
+    status::StatusFacts,
+};
+
+/// What RocketMQ's retry topics begin with: the broker adds such a queue to each group, and nobody counts on it.
+const RETRY_TOPIC: &str = "%RETRY%";
+
+/// What the conditions are judged by.
+#[derive(Debug)]
+pub(crate) struct Seen<'a> {
+    pub(super) facts: &'a StatusFacts<'a>,
+    /// The group's own Deployment.
+    pub(super) deployment: Option<&'a Deployment>,
+    pub(super) wanted: i32,
+    pub(super) paused: bool,
+    /// The living pods.
+    pub(super) pods: Vec<SeenPod<'a>>,
+    /// Whether other pods still end.
+    pub(super) ending: bool,
+    /// Why only a change of the spec helps.
+    pub(super) stalled: Option<(Reason, String)>,
+    /// What Kubernetes changes on the pods.
+    pub(super) change: Option<(Reason, String)>,
+}
+
+/// A living pod.
+#[derive(Debug)]
+pub(super) struct SeenPod<'a> {
+    pub(super) name: &'a str,
+    pub(super) pod: &'a Pod,
+    pub(super) word: Word<'a>,
+}
+
+/// What a pod says.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Word<'a> {
+    /// It answers.
+    Says(&'a Status),
+    /// Its sidecar has not started, or was not asked yet.
+    Starting,
+    /// Its sidecar runs and can't be reached.
+    Unreachable(&'a str),
+}
+
+impl<'a> Seen<'a> {
+    pub(crate) fn new(facts: &'a StatusFacts<'a>) -> Self {
+        let deployment = facts.deployment.filter(|deployment| is_owned(deployment, facts.group));
+        let (living, ending): (Vec<_>, Vec<_>) = facts.pods.iter().partition(|pod| is_living(pod));
+        let pods: Vec<_> = living.iter().filter_map(|pod| SeenPod::new(pod, facts)).collect();
+        let recreates = facts.plan.is_some_and(|plan| plan.strategy == Strategy::Recreate);
+        Self {
+            facts,
+            deployment,
+            wanted: facts.group.spec.replicas,
+            paused: facts.group.spec.state == RunState::Paused,
+            stalled: children::stalled(facts, deployment, &pods),
+            change: children::change(facts, deployment, recreates),
+            ending: !ending.is_empty(),
+            pods,
+        }
+    }
+
+    /// The pods that answer and do not end by themselves.
+    pub(super) fn answers(&self) -> impl Iterator<Item = (&'a str, &'a Status)> {
+        self.pods.iter().filter_map(SeenPod::answer).filter(|(_, status)| status.phase != Phase::Draining)
+    }
+
+    /// The pods that can't be reached, and why.
+    pub(super) fn unreachable(&self) -> impl Iterator<Item = (&'a str, &'a str)> {
+        self.pods.iter().filter_map(|pod| match pod.word {
+            Word::Unreachable(why) => Some((pod.name, why)),
+            Word::Says(_) | Word::Starting => None,
+        })
+    }
+
+    pub(super) fn is_any_starting(&self) -> bool {
+        self.pods.iter().any(|pod| match pod.word {
+            Word::Starting => true,
+            Word::Says(status) => status.phase == Phase::Starting,
+            Word::Unreachable(_) => false,
+        })
+    }
+
+    pub(super) fn admin_port(&self) -> u16 {
+        self.facts.group.spec.sidecar.admin_port
+    }
+
+    /// Queues that the pods know of; `None` = no pod knows.
+    pub(crate) fn queues_total(&self) -> Option<u32> {
+        self.answers().filter_map(|(_, status)| status.totals.known).max()
+    }
+
+    /// Queues that a pod owns, those that a broker adds by itself left out as far as the pods list them.
+    pub(crate) fn queues_owned(&self) -> u32 {
+        let mut listed = BTreeSet::new();
+        let mut unlisted = 0_u32;
+        for (_, status) in self.answers() {
+            listed.extend(status.queues.iter().map(|queue| queue.name.as_str()));
+            let count = u32::try_from(status.queues.len()).unwrap_or(u32::MAX);
+            unlisted = unlisted.saturating_add(status.totals.owned.saturating_sub(count));
+        }
+        let own = listed.iter().filter(|name| !name.starts_with(RETRY_TOPIC)).count();
+        u32::try_from(own).unwrap_or(u32::MAX).saturating_add(unlisted)
+    }
+
+    pub(crate) fn statuses(&self) -> impl Iterator<Item = &'a Status> {
+        self.answers().map(|(_, status)| status)
+    }
+
+    pub(crate) fn own_deployment(&self) -> Option<&'a Deployment> {
+        self.deployment
+    }
+
+    /// The hash of the hot file that every pod has applied, as far as known; while a change is on its way, of the former
+    /// one. What a pod that can't be reached has applied is what it had.
+    pub(crate) fn config_hash(&self) -> Option<String> {
+        let wanted = self.facts.hot_hash;
+        let former = || self.facts.group.status.as_ref()?.config_hash.clone();
+        let behind = self.answers().find(|(_, status)| status.config.hot_hash != wanted);
+        if let Some((_, status)) = behind {
+            return former().filter(|hash| hash != wanted).or_else(|| Some(status.config.hot_hash.clone()));
+        }
+        let known = self.pods.is_empty() && self.wanted == 0
+            || self.answers().next().is_some() && self.unreachable().next().is_none();
+        if known { Some(wanted.to_owned()) } else { former() }
+    }
+}
+
+impl<'a> SeenPod<'a> {
+    fn new(pod: &'a Pod, facts: &StatusFacts<'a>) -> Option<Self> {
+        let name = pod.metadata.name.as_deref()?;
+        let word = match facts.reports.get(name) {
+            Some(PodReport::Answered(status)) => Word::Says(status),
+            Some(PodReport::Unreachable(why)) if pod::has_started(pod, SIDECAR_CONTAINER) => {
+                Word::Unreachable(why)
+            }
+            Some(PodReport::Unreachable(_)) | None => Word::Starting,
+        };
+        Some(Self { name, pod, word })
+    }
+
+    fn answer(&self) -> Option<(&'a str, &'a Status)> {
+        match self.word {
+            Word::Says(status) => Some((self.name, status)),
+            Word::Starting | Word::Unreachable(_) => None,
+        }
+    }
+}
+
+/// What a pod says of one condition.
+pub(super) fn own_condition(status: &Status, kind: ConditionType) -> Option<&PodCondition> {
+    status.conditions.iter().find(|condition| condition.kind == kind)
+}
+
+/// Whether the live object is the one that is wanted.
+pub(super) fn is_applied(facts: &StatusFacts<'_>, deployment: &Deployment) -> bool {
+    let live = deployment.metadata.annotations.as_ref().and_then(|all| all.get(annotations::APPLIED_HASH));
+    facts.applied_hash.is_none_or(|wanted| live.is_some_and(|live| live == wanted))
+}
+
+fn is_owned(deployment: &Deployment, group: &ConsumerGroup) -> bool {
+    let owners = deployment.metadata.owner_references.iter().flatten();
+    let uid = group.metadata.uid.as_deref();
+    owners.into_iter().any(|owner| owner.controller == Some(true) && Some(owner.uid.as_str()) == uid)
+}
