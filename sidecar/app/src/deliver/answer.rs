@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use http::{HeaderMap, header::RETRY_AFTER};
+use http::{HeaderMap, HeaderName, header::RETRY_AFTER};
 use jiff::civil::DateTime;
 use lockstep_core::{HttpAnswer, VerdictHeader};
 
@@ -12,15 +12,15 @@ pub(super) const BODY_LIMIT: usize = 64 * 1024;
 /// As much of an answer or error is kept for logs.
 pub(super) const DETAIL_LIMIT: usize = 1024;
 
-const VERDICT: &str = "lockstep-verdict";
+const VERDICT: HeaderName = HeaderName::from_static("lockstep-verdict");
 
 /// The facts of an answer's head.
-pub(super) fn facts(status: u16, headers: &HeaderMap, now: SystemTime) -> HttpAnswer {
+pub(super) fn facts(status: u16, headers: &HeaderMap) -> HttpAnswer {
     let success = (200..300).contains(&status);
-    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
     HttpAnswer {
         status,
-        retry_after: text(RETRY_AFTER.as_str()).and_then(|text| retry_after(text, now)),
+        retry_after: text(RETRY_AFTER).and_then(|text| retry_after(text, SystemTime::now())),
         verdict: if success { None } else { text(VERDICT).and_then(verdict) },
     }
 }

@@ -10,7 +10,7 @@ use lockstep_model::Message;
 
 use super::{
     escape, names,
-    request::{Origin, Subject, Writer, media_type, number, padded},
+    request::{Origin, Subject, Writer, number, padded},
     settings::Prepared,
     template::Field,
 };
@@ -57,25 +57,16 @@ fn is_content_type(attribute: &str) -> bool {
     matches!(attribute, "contenttype" | "datacontenttype")
 }
 
-fn named_type(message: &Message) -> Option<&str> {
+/// The content type that the producer named, whatever it is.
+pub(super) fn named_type(message: &Message) -> Option<&str> {
     message
         .content_type
         .as_deref()
         .or_else(|| attributes(message).find(|(name, _)| is_content_type(name)).map(|(_, value)| value))
 }
 
-/// The content type that the producer named, if it can be a header.
-pub(super) fn content_type(message: &Message) -> Option<HeaderValue> {
-    named_type(message).and_then(media_type)
-}
-
-/// Whether the producer named one at all.
-pub(super) fn names_content_type(message: &Message) -> bool {
-    named_type(message).is_some()
-}
-
 /// Whether the message already is a CloudEvent.
-pub(super) fn origin(message: &Message) -> Origin {
+pub(super) fn origin(message: &Message, named_type: Option<&str>) -> Origin {
     let structured = b"application/cloudevents";
     let starts = |text: &str| {
         text.trim_start()
@@ -83,7 +74,7 @@ pub(super) fn origin(message: &Message) -> Origin {
             .get(..structured.len())
             .is_some_and(|start| start.eq_ignore_ascii_case(structured))
     };
-    if named_type(message).is_some_and(starts) {
+    if named_type.is_some_and(starts) {
         Origin::Structured
     } else if attributes(message).any(|(name, _)| name == "specversion") {
         Origin::Binary
@@ -124,8 +115,7 @@ pub(super) fn plain(subject: &Subject<'_>, writer: &mut Writer) {
         writer.put(names::CE_PARTITIONKEY, |out| escape::value(out, key.as_bytes()));
     }
     if let Some(time) = born(message) {
-        // Writing to a Vec can't fail.
-        writer.field(Field::CeTime, |out| drop(write!(out, "{time}")));
+        writer.field(Field::CeTime, |out| rfc3339(out, time));
     }
     if message.id_synthetic {
         writer.put(names::CE_IDSYNTHETIC, |out| out.extend_from_slice(b"true"));
@@ -136,6 +126,35 @@ pub(super) fn plain(subject: &Subject<'_>, writer: &mut Writer) {
 
 fn born(message: &Message) -> Option<jiff::Timestamp> {
     jiff::Timestamp::from_millisecond(message.born_ms?).ok()
+}
+
+/// As jiff displays it, at a fraction of the price.
+pub(super) fn rfc3339(out: &mut Vec<u8>, time: jiff::Timestamp) {
+    let date = jiff::tz::Offset::UTC.to_datetime(time);
+    let millis = u64::try_from(date.subsec_nanosecond() / 1_000_000).unwrap_or_default();
+    let parts = [
+        (date.year(), 4, b"-"),
+        (i16::from(date.month()), 2, b"-"),
+        (i16::from(date.day()), 2, b"T"),
+        (i16::from(date.hour()), 2, b":"),
+        (i16::from(date.minute()), 2, b":"),
+        (i16::from(date.second()), 2, if millis == 0 { b"Z" } else { b"." }),
+    ];
+    if date.year() < 0 {
+        // Writing to a Vec can't fail.
+        return drop(write!(out, "{time}"));
+    }
+    for (number, width, then) in parts {
+        padded(out, u64::try_from(number).unwrap_or_default(), width);
+        out.extend_from_slice(then);
+    }
+    if millis > 0 {
+        padded(out, millis, 3);
+        while out.last() == Some(&b'0') {
+            out.pop();
+        }
+        out.push(b'Z');
+    }
 }
 
 /// The CloudEvents JSON document of a message. The one place where a body is copied.

@@ -170,38 +170,62 @@ impl Deliver for Http {
 
 impl Exchange<'_> {
     async fn run(&mut self, slot: &mut Slot) -> Attempted {
+        let mut response = match self.send(slot).await {
+            Ok(response) => response,
+            Err(attempted) => return attempted,
+        };
+        if !response.status().is_success() {
+            // Failures are rare: their state shall not make the future of every attempt larger.
+            return Box::pin(self.refused(response)).await;
+        }
+        let facts = answer::facts(response.status().as_u16(), response.headers());
+        self.succeeding = Some(facts.status);
+        let length = match read_body(&mut response, None).await {
+            Ok(length) => length,
+            Err(error) => return failed(TransportFailure::Broken, &error),
+        };
+        drop(response);
+        if length > 0 {
+            // The connection goes back to its pool in a task of its own: it comes before the next attempt looks there.
+            tokio::task::yield_now().await;
+        }
+        Attempted { result: AttemptResult::Answered(facts), detail: None }
+    }
+
+    /// Sends the request, a second time where a reused connection was reset; answers with the head that came.
+    async fn send(&mut self, slot: &mut Slot) -> Result<Response, Attempted> {
         let before = slot.probe.connects();
         if self.too_late() {
-            return cancelled();
+            return Err(cancelled());
         }
         let first = match slot.client.execute(self.build()).await {
-            Ok(response) => return self.read(response).await,
+            Ok(response) => return Ok(response),
             Err(error) => error,
         };
         if slot.probe.expired() {
-            return cancelled();
+            return Err(cancelled());
         }
         // A connection that was made and lost before the request went out counts as reset.
         if first.is_connect() && !slot.probe.connected() {
-            return failed(TransportFailure::Unreachable, &first);
+            return Err(failed(TransportFailure::Unreachable, &first));
         }
         let reused = slot.probe.connects() == before;
         if !reused || is_answer(&first) {
-            return failed(TransportFailure::Broken, &first);
+            return Err(failed(TransportFailure::Broken, &first));
         }
         // The application closed an idle connection just when it was used again: that is nobody's fault.
         if slot.renew().is_err() {
-            return failed(TransportFailure::Broken, &first);
+            return Err(failed(TransportFailure::Broken, &first));
         }
         if self.too_late() {
-            return cancelled();
+            return Err(cancelled());
         }
         slot.probe.repeat();
         match slot.client.execute(self.build()).await {
-            Ok(response) => self.read(response).await,
-            Err(_) if slot.probe.expired() => cancelled(),
-            Err(second) if second.is_connect() => failed(TransportFailure::Broken, &first),
-            Err(second) => failed(TransportFailure::Broken, &second),
+            Ok(response) => Ok(response),
+            Err(_) if slot.probe.expired() => Err(cancelled()),
+            Err(second) if second.is_connect() => Err(failed(TransportFailure::Broken, &first)),
+            Err(second) => Err(failed(TransportFailure::Broken, &second)),
         }
     }
 
@@ -223,23 +247,8 @@ impl Exchange<'_> {
         request
     }
 
-    async fn read(&mut self, mut response: Response) -> Attempted {
-        let status = response.status();
-        let facts = answer::facts(status.as_u16(), response.headers(), SystemTime::now());
-        if status.is_success() {
-            self.succeeding = Some(status.as_u16());
-            let length = match read_body(&mut response, None).await {
-                Ok(length) => length,
-                Err(error) => return failed(TransportFailure::Broken, &error),
-            };
-            drop(response);
-            if length > 0 {
-                // The connection goes back to its pool in a task of its own: it comes before the next attempt looks
-                // there.
-                tokio::task::yield_now().await;
-            }
-            return Attempted { result: AttemptResult::Answered(facts), detail: None };
-        }
+    async fn refused(&self, mut response: Response) -> Attempted {
+        let facts = answer::facts(response.status().as_u16(), response.headers());
         let now = Instant::now();
         let patience = REASON_WAIT.min(self.deadline.saturating_duration_since(now) / 2);
         let mut reason = Vec::new();
@@ -250,7 +259,7 @@ impl Exchange<'_> {
         }
         drop(response);
         tokio::task::yield_now().await;
-        let detail = Some(Detail::answered(status.as_u16(), &reason));
+        let detail = Some(Detail::answered(facts.status, &reason));
         Attempted { result: AttemptResult::Answered(facts), detail }
     }
 }

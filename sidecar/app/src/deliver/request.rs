@@ -78,16 +78,17 @@ pub(super) struct Writer {
 /// Makes the request of one attempt. Made again for a repeat, it is the same.
 pub(super) fn render(prepared: &Prepared, request: &AttemptRequest, times: Times) -> Rendered {
     let delivery = &*request.delivery;
+    let named_type = event::named_type(&delivery.message);
     let subject = Subject {
         request,
         delivery,
         queue: prepared.queue(delivery.queue, &request.queue_name),
         id: bounded_id(delivery.message.id.as_bytes()),
-        origin: event::origin(&delivery.message),
+        origin: event::origin(&delivery.message, named_type),
     };
     let mut writer = Writer { bytes: Vec::with_capacity(512), ..Writer::default() };
-    let own_type = event::content_type(&delivery.message);
-    if own_type.is_none() && event::names_content_type(&delivery.message) {
+    let own_type = named_type.and_then(media_type);
+    if own_type.is_none() && named_type.is_some() {
         writer.dropped += 1;
     }
     let mut content_type = own_type.unwrap_or_else(|| prepared.content_type.clone());

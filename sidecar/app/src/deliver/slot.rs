@@ -156,7 +156,8 @@ fn client(clock: Clock, bounds: Bounds, probe: &Arc<Probe>) -> Result<Client, re
         .no_proxy()
         .redirect(redirect::Policy::none())
         .referer(false)
-        .retry(retry::never())
+        // Without a bound of none the client would copy each request for a repeat that never comes.
+        .retry(retry::never().max_retries_per_request(0))
         .http1_only()
         .tcp_nodelay(true)
         .tcp_keepalive(None)

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{
     super::{
-        Settings,
+        Settings, event,
         request::{Times, render},
         settings::Prepared,
     },
@@ -233,4 +233,16 @@ fn a_producer_cannot_smuggle_a_second_body_into_a_document() {
     assert!(!text.contains("forged") && !text.contains("second"), "{text}");
     assert_eq!(text.matches("datacontenttype").count(), 1);
     assert!(text.contains("\"data\":true"), "{text}");
+}
+
+#[test]
+fn times_are_written_as_jiff_displays_them() {
+    let some = [-62_167_219_200_001, -62_167_219_200_000, -1, 0, 1, 10, 120, 999, 1_000];
+    let more = (0..5_000_i64).map(|step| step * 50_687_131_907 + step % 7 - 1_000_000_000_000);
+    for ms in some.into_iter().chain(more) {
+        let time = jiff::Timestamp::from_millisecond(ms).unwrap();
+        let mut out = Vec::new();
+        event::rfc3339(&mut out, time);
+        assert_eq!(String::from_utf8(out).unwrap(), time.to_string());
+    }
 }
