@@ -1,7 +1,7 @@
 //! Where the applications in pods send what they see.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fmt,
     io::{BufRead, BufReader},
     net::{SocketAddr, TcpListener, TcpStream},
@@ -56,6 +56,8 @@ impl FromStr for Mark {
 struct Seen {
     events: Vec<Event>,
     marks: Vec<Mark>,
+    /// Requests answered 2xx, by topic.
+    done: BTreeMap<String, usize>,
 }
 
 /// Takes what applications in pods send. Its threads end with the process.
@@ -93,7 +95,7 @@ impl Collector {
     /// What applications saw of a topic's queues so far.
     pub fn history(&self, topic: &str) -> History {
         let seen = lock(&self.seen);
-        let ours = |queue: &str| queue.split_once('/').is_some_and(|(name, _)| name == topic);
+        let ours = |queue: &str| topic_of(queue) == topic;
         let mut posts = BTreeSet::new();
         let events = seen.events.iter().filter(|event| match event {
             Event::Start { queue, post, .. } => ours(queue) && posts.insert(Arc::clone(post)),
@@ -107,9 +109,7 @@ impl Collector {
 
     /// How many requests of a topic were answered 2xx so far.
     pub fn done(&self, topic: &str) -> usize {
-        let history = self.history(topic);
-        let done = |event: &&Event| matches!(event, Event::End { outcome, .. } if outcome.is_done());
-        history.events().iter().filter(done).count()
+        lock(&self.seen).done.get(topic).copied().unwrap_or_default()
     }
 
     /// The marks of a pod.
@@ -122,9 +122,14 @@ fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
     seen.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// A queue's name begins with its topic.
+fn topic_of(queue: &str) -> &str {
+    queue.split_once('/').map_or("", |(topic, _)| topic)
+}
+
 /// Takes one application's lines until it ends. Requests that were running then are broken.
 fn collect(stream: TcpStream, seen: &Mutex<Seen>) {
-    let mut open = BTreeSet::new();
+    let mut open: BTreeMap<Arc<str>, Arc<str>> = BTreeMap::new();
     for line in BufReader::new(stream).lines().map_while(Result::ok) {
         if let Ok(mark) = line.parse() {
             lock(seen).marks.push(mark);
@@ -132,13 +137,17 @@ fn collect(stream: TcpStream, seen: &Mutex<Seen>) {
         }
         let event: Event =
             line.parse().unwrap_or_else(|error| panic!("the application sent {line}: {error}"));
-        if let Event::Start { post, .. } = &event {
-            open.insert(Arc::clone(post));
-        } else if let Event::End { post, .. } = &event {
-            open.remove(post);
+        let mut seen = lock(seen);
+        if let Event::Start { post, queue, .. } = &event {
+            open.insert(Arc::clone(post), Arc::clone(queue));
+        } else if let Event::End { post, outcome, .. } = &event
+            && let Some(queue) = open.remove(post)
+            && outcome.is_done()
+        {
+            *seen.done.entry(topic_of(&queue).to_owned()).or_default() += 1;
         }
-        lock(seen).events.push(event);
+        seen.events.push(event);
     }
-    let broken = open.into_iter().map(|post| Event::End { at: now_micros(), post, outcome: Outcome::Broken });
+    let broken = open.into_keys().map(|post| Event::End { at: now_micros(), post, outcome: Outcome::Broken });
     lock(seen).events.extend(broken);
 }

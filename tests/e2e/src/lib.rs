@@ -12,3 +12,6 @@ pub mod cluster;
 pub mod collector;
 pub mod plan;
 pub mod runner;
+pub mod site;
+pub mod whole;
+pub mod world;

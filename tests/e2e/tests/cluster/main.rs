@@ -1,7 +1,9 @@
-//! The operator against an API server alone; the test plays controllers and kubelet.
+//! The chart, the operator and its pods in a whole cluster.
 
 use std::process::ExitCode;
 
+use lockstep_tests_e2e::{runner, site::Site, whole::SCENARIOS};
+
 fn main() -> ExitCode {
-    ExitCode::SUCCESS
+    runner::run(SCENARIOS, Site::start)
 }

@@ -1,0 +1,105 @@
+//! Changes that reach running pods without a restart.
+
+use std::time::{Duration, Instant};
+
+use lockstep_tests_support::time::{pause, wait_until};
+use serde_json::{Value, json};
+
+use crate::{
+    api::{holds, paths},
+    plan::Plan,
+    site::{BROKER, Site},
+    world::{PATIENCE, QUEUES, Setting, World},
+};
+
+/// Within what time every pod must have taken a hot change.
+const HOT_WITHIN: Duration = Duration::from_secs(5);
+
+/// Limits, retry and timeouts reach every pod within 5 s, and none is restarted.
+pub(super) fn hot(site: &Site, _: &Plan) -> String {
+    let mut world = World::new(site, "hot-changes");
+    world.apply(&Setting::default());
+    world.await_settled(PATIENCE);
+    world.publish_on();
+    let pods = identities(&world);
+    let changes = [
+        json!({"delivery": {"maxInFlight": 3}}),
+        json!({"retry": {"maxAttempts": 7, "backoff": {"maxSeconds": 9}}}),
+        json!({"delivery": {"timeoutSeconds": 25}}),
+        json!({"delivery": {"maxInFlight": 16}, "sidecar": {"logLevel": "debug"}}),
+    ];
+    let mut slowest = Duration::ZERO;
+    for change in changes {
+        slowest = slowest.max(apply_hot(&world, &change));
+        world.await_more_done(100);
+    }
+    world.await_settled(PATIENCE);
+    assert_eq!(identities(&world), pods, "a pod was restarted");
+    format!("slowest change {:.1} s; {}", slowest.as_secs_f32(), world.judge())
+}
+
+/// Merges a change of hot fields and waits until all pods say that they have it; how long it took.
+fn apply_hot(world: &World<'_>, change: &Value) -> Duration {
+    let hashes = |world: &World<'_>| -> Vec<Value> {
+        world.pods().iter().map(|pod| world.sidecar_status(pod)["config"]["hotHash"].clone()).collect()
+    };
+    let before = hashes(world);
+    let since = Instant::now();
+    world.site.api.merge(&world.group_path(), &json!({"spec": change}));
+    wait_until(&format!("all pods have taken {change}"), HOT_WITHIN, || {
+        pause(Duration::from_millis(50));
+        let now = hashes(world);
+        now.iter().all(|hash| hash.is_string() && !before.contains(hash))
+            && now.windows(2).all(|two| two[0] == two[1])
+    });
+    since.elapsed()
+}
+
+/// Paused: the locks are free, nothing is delivered, no pod restarts. Resumed: all goes on.
+pub(super) fn pause_and_resume(site: &Site, _: &Plan) -> String {
+    let mut world = World::new(site, "pause");
+    world.apply(&Setting::default());
+    world.await_settled(PATIENCE);
+    world.publish_on();
+    world.await_more_done(200);
+    let pods = identities(&world);
+    let took = apply_hot(&world, &json!({"state": "Paused"}));
+    let mq = &site.mq;
+    wait_until("the locks are released", HOT_WITHIN, || {
+        (0..QUEUES).all(|queue| {
+            let free = mq.lock(&world.broker_group, "tests", &world.topic, BROKER, queue);
+            if free {
+                mq.unlock(&world.broker_group, "tests", &world.topic, BROKER, queue);
+            }
+            free
+        })
+    });
+    let done = site.collector.done(&world.topic);
+    let group = site.api.await_object(&world.group_path(), "the group is paused", PATIENCE, |group| {
+        holds(group, "Paused", "True") && holds(group, "Ready", "True")
+    });
+    assert!(!holds(&group, "Stalled", "True"), "{group:#}");
+    assert_eq!(site.collector.done(&world.topic), done, "messages were delivered while paused");
+    let resumed = apply_hot(&world, &json!({"state": "Running"}));
+    world.await_more_done(200);
+    world.await_settled(PATIENCE);
+    assert_eq!(identities(&world), pods, "a pod was restarted");
+    let (took, resumed) = (took.as_secs_f32(), resumed.as_secs_f32());
+    format!("paused in {took:.1} s, resumed in {resumed:.1} s; {}", world.judge())
+}
+
+/// Each pod with the restarts of its containers.
+fn identities(world: &World<'_>) -> Vec<(String, u64)> {
+    let restarts = |pod: &Value| {
+        let of = |list: &Value| -> u64 {
+            let list = list.as_array().cloned().unwrap_or_default();
+            list.iter().filter_map(|status| status["restartCount"].as_u64()).sum()
+        };
+        of(&pod["status"]["containerStatuses"]) + of(&pod["status"]["initContainerStatuses"])
+    };
+    let pods = world.site.api.list(&paths::pods_of(&world.namespace, crate::world::GROUP));
+    let mut all: Vec<_> =
+        pods.iter().map(|pod| (pod["metadata"]["name"].to_string(), restarts(pod))).collect();
+    all.sort();
+    all
+}

@@ -1,0 +1,82 @@
+//! What a user does first, and what the chart does over its life.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::{
+    api::{condition, holds},
+    plan::Plan,
+    site::{SYSTEM, Site},
+    world::{GROUP, PATIENCE, Setting, World},
+};
+
+/// Within what time a new group must be ready.
+const READY_WITHIN: Duration = Duration::from_secs(60);
+
+/// A new group is ready within a minute, gets its messages in order, and `kubectl get` shows it.
+pub(super) fn first_day(site: &Site, _: &Plan) -> String {
+    let mut world = World::new(site, "first-day");
+    world.publish(20);
+    let start = Instant::now();
+    world.apply(&Setting { replicas: 1, ..Setting::default() });
+    site.api.await_object(&world.group_path(), "the group is ready", READY_WITHIN, |group| {
+        holds(group, "Ready", "True")
+    });
+    let ready = start.elapsed();
+    world.publish(20);
+    world.await_end();
+    let group = world.await_settled(PATIENCE);
+    let wanted = [
+        ("Ready", "True"),
+        ("Reconciling", "False"),
+        ("Stalled", "False"),
+        ("SourceConnected", "True"),
+        ("ApplicationHealthy", "True"),
+        ("QueuesOwned", "True"),
+        ("Blocked", "False"),
+        ("Paused", "False"),
+    ];
+    for (kind, status) in wanted {
+        site.api.await_object(&world.group_path(), &format!("{kind} is {status}"), READY_WITHIN, |group| {
+            holds(group, kind, status)
+        });
+    }
+    assert_eq!(condition(&group, "Ready").map(|(status, ..)| status), Some("True"));
+    let shown = world.kubectl(&["get", "cgrp", GROUP]);
+    for column in ["READY", "REASON", "PODS", "BACKLOG", "SOURCE", "AGE", GROUP, "True"] {
+        assert!(shown.to_uppercase().contains(&column.to_uppercase()), "{column} is missing in:\n{shown}");
+    }
+    world.kubectl(&["wait", "--for=condition=Ready", &format!("cgrp/{GROUP}"), "--timeout=10s"]);
+    format!("ready after {:.1} s; {}", ready.as_secs_f32(), world.judge())
+}
+
+/// An upgrade of the chart touches no group's messages; without the chart pods go on; installed again, it takes its
+/// groups over again.
+pub(super) fn chart_life(site: &Site, _: &Plan) -> String {
+    let mut world = World::new(site, "chart-life");
+    world.apply(&Setting { replicas: 2, ..Setting::default() });
+    world.await_settled(PATIENCE);
+    world.publish_on();
+    let names = |world: &World<'_>| {
+        let mut names: Vec<_> = world.pods().iter().map(|pod| pod["metadata"]["name"].clone()).collect();
+        names.sort_by_key(ToString::to_string);
+        names
+    };
+    let before = names(&world);
+    site.install(&["--set=podAnnotations.upgraded=yes"]).unwrap_or_else(|error| panic!("{error}"));
+    world.await_more_done(200);
+    site.cluster
+        .helm(&["uninstall", "lockstep", "--namespace", SYSTEM, "--wait"])
+        .unwrap_or_else(|error| panic!("{error}"));
+    world.await_more_done(200);
+    assert!(world.group()["metadata"]["name"] == GROUP, "the group went with the chart");
+    site.install(&[]).unwrap_or_else(|error| panic!("{error}"));
+    world.await_more_done(200);
+    world.await_settled(PATIENCE);
+    assert_eq!(names(&world), before, "pods were made anew");
+    // The operator works again: it follows a change.
+    site.api.merge(&world.group_path(), &json!({"spec": {"replicas": 1}}));
+    world.await_settled(PATIENCE);
+    format!("{}", world.judge())
+}
