@@ -17,7 +17,9 @@ pub fn crd() -> CustomResourceDefinition {
 /// The definition as the text of a file.
 pub fn yaml() -> String {
     let body = serde_yaml::to_string(&json()).expect("JSON must be writable as YAML");
-    format!("# Generated from crds/src. Write it anew with: cargo run -p lockstep-crds --example generate\n{body}")
+    format!(
+        "# Generated from crds/src. Write it anew with: cargo run -p lockstep-crds --example generate\n{body}"
+    )
 }
 
 /// The definition as JSON.

@@ -38,7 +38,13 @@ macro_rules! address {
 macro_rules! url {
     ($schemes:literal) => {
         concat!(
-            "self.contains('@') || self.matches(r'^(", $schemes, ")://(", host!(), r"|\[[0-9A-Fa-f:.]+\])(:", port!(), ")?/?$')"
+            "self.contains('@') || self.matches(r'^(",
+            $schemes,
+            ")://(",
+            host!(),
+            r"|\[[0-9A-Fa-f:.]+\])(:",
+            port!(),
+            ")?/?$')"
         )
     };
 }
@@ -157,7 +163,8 @@ pub const CEL_RULES: &[CelRule] = &[
         "must be a container's name: lower-case letters, digits and '-', with a letter or digit at either end"),
     rule("Host", "delivery.host", concat!("isIP(self) || self.matches(r'^(", host!(), r"|\[[0-9A-Fa-f:.]+\])$')"),
         "must be a host's name or address alone, for example 'localhost'; port and path have their own fields"),
-    rule("Port", "delivery.port", "type(self) == int ? (int(self) >= 1 && int(self) <= 65535) : (size(string(self)) <= 15 && string(self).matches(r'^[a-z0-9-]*[a-z][a-z0-9-]*$') && !string(self).matches(r'^-|-$|--'))",
+    // A number is not equal to its text; there is no other way to tell the two apart that every evaluator knows.
+    rule("Port", "delivery.port", concat!("self != string(self) ? string(self).matches(r'^", port!(), "$') : (size(string(self)) <= 15 && string(self).matches(r'^[a-z0-9-]*[a-z][a-z0-9-]*$') && !string(self).matches(r'^-|-$|--'))"),
         "must be a number from 1 to 65535 without quotes, or the name of a container port: at most 15 lower-case letters, digits and '-'"),
     rule("Path", "delivery.path", PATH, PATH_TOLD),
     rule("HealthPath", "delivery.healthCheck.path", PATH, PATH_TOLD),

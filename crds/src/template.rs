@@ -50,7 +50,8 @@ fn to_text(value: &mut Value) {
 /// Makes Kubernetes' own schema of a pod template small.
 pub(crate) fn shorten_template(schema: &mut Value) {
     shorten(schema);
-    if let Some(metadata) = schema.pointer_mut("/properties/metadata/properties").and_then(Value::as_object_mut)
+    if let Some(metadata) =
+        schema.pointer_mut("/properties/metadata/properties").and_then(Value::as_object_mut)
     {
         metadata.retain(|name, _| METADATA.contains(&name.as_str()));
         if let Some(time) = metadata.get_mut("creationTimestamp").and_then(Value::as_object_mut) {

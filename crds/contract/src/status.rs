@@ -144,11 +144,11 @@ pub struct SourceStatus {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Totals {
-    /// Queues of what is subscribed to that this pod knows of, its own and others'; `None` = not known. Not counted are
-    /// those that a broker adds by itself, such as a retry topic's.
+    /// Queues of what is subscribed to that this pod knows of, its own and others'; `None` = not known. Not counted,
+    /// here and in `owned`, are those that a broker adds by itself, such as a retry topic's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub known: Option<u32>,
-    /// Queues owned, those that a broker adds by itself among them.
+    /// Queues of what is subscribed to that this pod owns.
     pub owned: u32,
     /// Owned queues with a blocked lane.
     pub blocked: u32,
