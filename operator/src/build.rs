@@ -128,9 +128,10 @@ pub(crate) struct Owned {
 
 impl Owned {
     fn new(group: &ConsumerGroup) -> Result<Self, BuildError> {
-        let (Some(owner), Some(uid)) = (group.controller_owner_ref(&()), group.uid()) else {
+        let (Some(mut owner), Some(uid)) = (group.controller_owner_ref(&()), group.uid()) else {
             return Err(BuildError::NotStored);
         };
+        owner.block_owner_deletion = Some(true);
         let metadata = ObjectMeta {
             namespace: group.namespace(),
             labels: Some(labels(&owner.name)),

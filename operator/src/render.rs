@@ -75,7 +75,12 @@ impl RenderError {
 /// Reads the manifest and renders it.
 pub fn command(args: &RenderArgs) -> Result<Rendered, RenderError> {
     let text = read(&args.file).map_err(|source| RenderError::Read { path: args.file.clone(), source })?;
-    render(&text, &args.sidecar_image)
+    let settings = Settings {
+        sidecar_image: args.sidecar_image.clone(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        upgrade_groups_max: 1,
+    };
+    render(&text, &settings)
 }
 
 /// The children of the group that is written in `text`.
@@ -83,14 +88,9 @@ pub fn command(args: &RenderArgs) -> Result<Rendered, RenderError> {
 /// # Errors
 ///
 /// Every mistake at once.
-pub fn render(text: &str, sidecar_image: &str) -> Result<Rendered, RenderError> {
+pub fn render(text: &str, settings: &Settings) -> Result<Rendered, RenderError> {
     let mut group = manifest::read(text).map_err(RenderError::Mistakes)?;
     group.metadata.uid.get_or_insert_with(|| PLACEHOLDER_UID.to_owned());
-    let settings = Settings {
-        sidecar_image: sidecar_image.to_owned(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        upgrade_groups_max: 1,
-    };
     let observed = alone(group);
     let verdict = validate(&observed);
     if !verdict.faults.is_empty() {
@@ -99,7 +99,7 @@ pub fn render(text: &str, sidecar_image: &str) -> Result<Rendered, RenderError> 
     }
     let wave = Wave::default();
     let view = WaveView { wave: &wave, deployments: &[] };
-    let plan = plan(&observed, &settings, &view, &Hashes::of(&observed.group));
+    let plan = plan(&observed, settings, &view, &Hashes::of(&observed.group));
     let children = build(&observed, &plan)?;
     let notices = verdict.notices.into_iter().map(|notice| notice.message).collect();
     Ok(Rendered { yaml: documents(&children)?, notices })

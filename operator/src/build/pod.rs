@@ -37,7 +37,11 @@ pub(super) fn template(
     let (volumes, mounts) = volumes::of(contract, cold.name_any(), &owned.group);
     spec.volumes.get_or_insert_default().extend(volumes);
     let grace = spec.termination_grace_period_seconds.unwrap_or(GRACE_SECONDS);
-    let sidecar = sidecar::container(&group.spec.sidecar, owned, image, grace, mounts);
+    let mut sidecar = sidecar::container(&group.spec.sidecar, owned, image, grace, mounts);
+    if spec.resources.is_some() && group.spec.sidecar.resources.is_none() {
+        // A pod that requests as a whole must request no less than its containers together.
+        sidecar.resources = None;
+    }
     // Last: what the user starts before the application is there before the sidecar too, and outlives it.
     spec.init_containers.get_or_insert_default().push(sidecar);
     let drain = i64::try_from(contract.drain_timeout().as_secs()).unwrap_or(i64::MAX);
