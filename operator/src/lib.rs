@@ -20,4 +20,7 @@ pub mod status;
 pub mod telemetry;
 pub mod validate;
 
+#[cfg(test)]
+mod test_support;
+
 pub use facts::{Fault, Notice, Observed, PodReport, Settings};
