@@ -84,7 +84,7 @@ pub(crate) fn golden(name: &str, actual: &str) {
     }
     let expected = fs::read_to_string(&path).unwrap_or_default();
     let first = expected.lines().zip(actual.lines()).position(|(expected, actual)| expected != actual);
-    let line = first.unwrap_or(expected.lines().count().min(actual.lines().count()));
+    let line = first.unwrap_or_else(|| expected.lines().count().min(actual.lines().count()));
     assert!(
         expected == actual,
         "{name} differs from line {} on: expected {:?}, found {:?}; if that is meant, run the tests once with \

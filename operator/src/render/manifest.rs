@@ -1,5 +1,7 @@
 //! From a manifest's text to the typed group, strictly: what the API server would pass over in silence is a mistake.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::{
     api::core::v1::{PodTemplateSpec, ResourceRequirements},
     serde::{Serialize, de::DeserializeOwned},
@@ -102,15 +104,13 @@ fn template_faults(value: &Value) -> Vec<String> {
             "spec": { "source": {}, "template": at("/spec/template"), "delivery": delivery, "sidecar": sidecar },
         }))
     };
-    let given = |path: &str, name: &str| match at(path) {
-        Value::Null => json!({}),
-        value => json!({ name: value }),
+    // Only what the template is held against, so that a mistake in another field stands not in the way.
+    let given = |path: &str, names: &[&str]| {
+        let given = names.iter().filter_map(|name| Some((*name, value.pointer(path)?.get(name)?)));
+        json!(given.filter(|(_, value)| !value.is_null()).collect::<BTreeMap<_, _>>())
     };
-    let mut delivery = given("/spec/delivery/containerName", "containerName");
-    if let (Some(fields), Some(port)) = (delivery.as_object_mut(), value.pointer("/spec/delivery/port")) {
-        fields.insert("port".to_owned(), port.clone());
-    }
-    let sidecar = given("/spec/sidecar/adminPort", "adminPort");
+    let delivery = given("/spec/delivery", &["containerName", "port"]);
+    let sidecar = given("/spec/sidecar", &["adminPort"]);
     let group = stand_in(delivery, sidecar).or_else(|_| stand_in(json!({}), json!({})));
     group.map(|group| validate_template(&group)).unwrap_or_default()
 }
