@@ -10,6 +10,7 @@
 pub mod api;
 pub mod cluster;
 pub mod collector;
+pub mod lone;
 pub mod plan;
 pub mod runner;
 pub mod site;

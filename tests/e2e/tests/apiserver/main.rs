@@ -1,7 +1,12 @@
-//! The operator against an API server alone; the test plays controllers and kubelet.
+//! The chart and the operator against an API server alone.
 
 use std::process::ExitCode;
 
+use lockstep_tests_e2e::{
+    lone::{LoneSite, SCENARIOS},
+    runner,
+};
+
 fn main() -> ExitCode {
-    ExitCode::SUCCESS
+    runner::run(SCENARIOS, LoneSite::start)
 }

@@ -1,0 +1,130 @@
+//! Many groups: all are served, soon, quietly and in little memory.
+
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+use lockstep_tests_support::time::{pause, wait_until};
+use serde_json::{Value, json};
+
+use super::LoneSite;
+use crate::{
+    api::{holds, paths},
+    plan::Plan,
+};
+
+/// The operator's resident memory at most, in KiB.
+const RESIDENT_KIB: u64 = 40 * 1024;
+/// Within what time a change must be seen in the children, for 99 of 100.
+const CHANGED_WITHIN: Duration = Duration::from_secs(1);
+/// Namespaces that the groups are spread over.
+const NAMESPACES: usize = 3;
+
+/// A group without an application: the fakes play its pods.
+pub(super) fn group(name: &str, broker_group: &str, port: u16) -> Value {
+    json!({
+        "apiVersion": "lockstep.dev/v1alpha1", "kind": "ConsumerGroup", "metadata": {"name": name},
+        "spec": {
+            "replicas": 1,
+            "source": {"rocketmq": {
+                "nameServers": ["namesrv:9876"], "consumerGroup": broker_group, "subscriptions": [{"topic": "orders"}],
+            }},
+            "sidecar": {"adminPort": port},
+            "template": {"spec": {"containers": [{"name": "app", "image": "localhost/app:1"}]}},
+        },
+    })
+}
+
+/// All groups are served; then nothing is written while nothing changes, and little while backlogs do.
+pub(super) fn many_groups(site: &LoneSite, plan: &Plan) -> String {
+    let operator = site.operator("crowd");
+    let namespaces: Vec<String> =
+        (0..NAMESPACES).map(|number| site.namespace(&format!("crowd-{number}"))).collect();
+    let since = Instant::now();
+    let place = |number: usize| (namespaces[number % NAMESPACES].as_str(), format!("group-{number}"));
+    for number in 0..plan.groups {
+        let (namespace, name) = place(number);
+        site.api.create(&paths::groups(namespace), &group(&name, &name, site.fakes.port()));
+    }
+    await_ready(site, &namespaces, plan.groups);
+    let served = since.elapsed();
+
+    let mut delays: Vec<Duration> = (0..plan.groups).map(|number| change(site, place(number))).collect();
+    delays.sort();
+    let p99 = delays[(delays.len() * 99).div_ceil(100) - 1];
+    assert!(p99 < CHANGED_WITHIN, "a change took {p99:?}, of {delays:?}");
+    await_ready(site, &namespaces, plan.groups);
+
+    await_quiet(site);
+    let writes = site.writes();
+    thread::sleep(plan.quiet);
+    let seen = writes.seen();
+    assert!(seen.is_empty(), "{} writes while nothing changed: {seen:#?}", seen.len());
+
+    site.fakes.change_backlog(true);
+    let writes = site.writes();
+    thread::sleep(plan.quiet);
+    site.fakes.change_backlog(false);
+    let seen = writes.seen();
+    let minutes = usize::try_from(plan.quiet.as_secs().div_ceil(60)).unwrap();
+    let most = plan.groups * (minutes + 1);
+    assert!(!seen.is_empty(), "the backlog was never written");
+    assert!(
+        seen.len() <= most,
+        "{} writes for {} groups in {minutes} min: {seen:#?}",
+        seen.len(),
+        plan.groups
+    );
+    let strangers: Vec<_> = seen.iter().filter(|write| !write.contains("consumergroups status")).collect();
+    assert!(strangers.is_empty(), "{strangers:?}");
+
+    let resident = operator.resident_kib();
+    assert!(resident < RESIDENT_KIB, "the operator uses {resident} KiB");
+    format!(
+        "{} groups served in {:.1} s, changes in {p99:?} (p99), {} writes in {minutes} min of backlog, {resident} KiB",
+        plan.groups,
+        served.as_secs_f32(),
+        seen.len()
+    )
+}
+
+fn await_ready(site: &LoneSite, namespaces: &[String], count: usize) {
+    let mut ready = 0;
+    let is_ready = |group: &&Value| {
+        holds(group, "Ready", "True")
+            && holds(group, "Reconciling", "False")
+            && group["status"]["observedGeneration"] == group["metadata"]["generation"]
+    };
+    wait_until(&format!("{count} groups are ready"), Duration::from_secs(180), || {
+        pause(Duration::from_millis(500));
+        let groups = namespaces.iter().map(|namespace| site.api.list(&paths::groups(namespace)));
+        ready = groups.map(|groups| groups.iter().filter(is_ready).count()).sum();
+        ready == count
+    });
+}
+
+/// Waits until nothing was written for some seconds.
+fn await_quiet(site: &LoneSite) {
+    let mut writes = site.writes();
+    let mut since = Instant::now();
+    wait_until("nothing is written for 5 s", Duration::from_secs(90), || {
+        pause(Duration::from_millis(500));
+        if !writes.seen().is_empty() {
+            writes = site.writes();
+            since = Instant::now();
+        }
+        since.elapsed() > Duration::from_secs(5)
+    });
+}
+
+/// Scales a group and gives the time until its Deployment shows it.
+fn change(site: &LoneSite, (namespace, name): (&str, String)) -> Duration {
+    site.api.merge(&format!("{}/{name}", paths::groups(namespace)), &json!({"spec": {"replicas": 2}}));
+    let since = Instant::now();
+    let path = format!("{}/{name}", paths::deployments(namespace));
+    wait_until("the change is carried out", Duration::from_secs(30), || {
+        site.api.get(&path).is_some_and(|deployment| deployment["spec"]["replicas"] == 2)
+    });
+    since.elapsed()
+}
