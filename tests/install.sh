@@ -4,16 +4,20 @@
 #
 #   install.sh          for the tests
 #   install.sh bench    wrk too
+#   install.sh cluster  what a Kubernetes of one node needs too: a container runtime, network tools, Go and Python
 #
 # Only apt is used, so a new Debian or Ubuntu is enough. Elsewhere it says what is missing.
 
 set -euo pipefail
 
 declare -A package=([cc]=build-essential [c++]=build-essential [kill]=procps [java]=openjdk-17-jdk-headless
-  [javac]=openjdk-17-jdk-headless [mvn]=maven [openssl]=openssl [flock]=util-linux [wrk]=wrk)
+  [javac]=openjdk-17-jdk-headless [mvn]=maven [openssl]=openssl [flock]=util-linux [wrk]=wrk
+  [containerd]=containerd [runc]=runc [nft]=nftables [iptables]=iptables [conntrack]=conntrack [ip]=iproute2
+  [go]=golang-go [python3]=python3 [pip3]=python3-pip [/usr/lib/cni/bridge]=containernetworking-plugins)
 
 wanted=(cc c++ kill java javac mvn openssl flock)
 [ "${1:-}" != bench ] || wanted+=(wrk)
+[ "${1:-}" != cluster ] || wanted+=(containerd runc nft iptables conntrack ip go python3 pip3 /usr/lib/cni/bridge)
 
 missing=()
 for tool in "${wanted[@]}"; do

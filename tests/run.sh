@@ -9,8 +9,8 @@
 #     fuzz     the decoders, a few seconds each
 #     brokers  real brokers and real processes
 #     bench    the table of ratios
-#     soak     sim, fuzz and brokers with the full counts of the acceptance lists
-#     cluster  comes with the operator
+#     cluster  the chart, the operator and its pods on a real Kubernetes; needs root
+#     soak     sim, fuzz, brokers and cluster with the full counts of the acceptance lists
 #
 # The last line says how much passed and how much failed. Nothing is retried. Caches lie in
 # ${XDG_CACHE_HOME:-$HOME/.cache}/lockstep: fetched servers, tools, and one build folder per checkout
@@ -45,8 +45,17 @@ end_leftovers() {
   done
 }
 
+# Pods are no children of the run, so their cluster must end them.
+end_clusters() {
+  local settings
+  for settings in "$run"/lockstep-cluster-*/settings; do
+    [ ! -e "$settings" ] || CLUSTER_STATE=$(dirname "$settings") bash tests/cluster/cluster.sh down --keep >/dev/null 2>&1
+  done
+}
+
 clean_up() {
   [ -z "$job" ] || kill -KILL -- "-$job" 2>/dev/null
+  end_clusters
   end_leftovers
   [ -n "$failed" ] || rm -rf "$run"
 }
@@ -136,10 +145,22 @@ bench() {
 
 soak() {
   local -x LOCKSTEP_LENGTH=soak LOCKSTEP_SIM_SEEDS=2000 LOCKSTEP_CASES=200000 LOCKSTEP_FUZZ_SECONDS=120
-  sim && cargo test --quiet --workspace --test model && fuzz && brokers
+  sim && cargo test --quiet --workspace --test model && fuzz && brokers && cluster
 }
 
-cluster() { echo "run.sh: the cluster layer comes with the operator; there is nothing to run yet"; }
+cluster() {
+  local -x LOCKSTEP_CLUSTER=${LOCKSTEP_LENGTH:-normal} LOCKSTEP_IMAGES=$CARGO_TARGET_DIR/images LOCKSTEP_OPERATOR
+  bash tests/install.sh cluster || return
+  bash tests/cluster/cluster.sh build || return
+  bash tests/brokers/rocketmq/rocketmq.sh fetch || return
+  bash tests/cluster/images.sh "$LOCKSTEP_IMAGES" || return
+  # The one of the image: memory is measured.
+  LOCKSTEP_OPERATOR=$CARGO_TARGET_DIR/$(rustc -vV | sed -n 's/^host: //p')/release/lockstep-operator
+  local rc=0
+  cargo test --quiet --workspace --test apiserver || rc=1
+  cargo test --quiet --workspace --test cluster || rc=1
+  return $rc
+}
 
 # --- the run ----------------------------------------------------------------------
 
@@ -194,6 +215,7 @@ for layer in "$@"; do
   summary+=("$line")
 done
 
+end_clusters
 end_leftovers
 echo
 printf '%s\n' "${summary[@]}" "all in $SECONDS s"
