@@ -6,7 +6,7 @@ mod template;
 mod tests;
 
 use kube::ResourceExt;
-use lockstep_contract::{Reason, Strictness, parse};
+use lockstep_contract::{Reason, SourceKind, Strictness, parse};
 use lockstep_crds::ConsumerGroup;
 
 use crate::{
@@ -43,6 +43,15 @@ pub fn validate(observed: &Observed) -> Verdict {
     verdict
 }
 
+/// The kind of source, where the sidecar of this version has none of it: its pods would only fail to start.
+fn unsupported(group: &ConsumerGroup) -> Option<&'static str> {
+    match group.spec.source.kind()? {
+        SourceKind::RocketMq(_) => None,
+        SourceKind::RabbitMq(_) => Some("rabbitmq"),
+        SourceKind::ActiveMq(_) => Some("activemq"),
+    }
+}
+
 /// What is wrong with the pod template alone.
 pub(crate) fn validate_template(group: &ConsumerGroup) -> Vec<String> {
     let mut verdict = Verdict::default();
@@ -68,6 +77,11 @@ fn spec(group: &ConsumerGroup, verdict: &mut Verdict) {
         let faults =
             mistakes.iter().map(|found| Fault { reason: Reason::InvalidSpec, message: found.to_string() });
         verdict.faults.extend(faults);
+    }
+    if let Some(kind) = unsupported(group) {
+        let path = format!("spec.source.{kind}");
+        let problem = format!("this version has no {kind} source");
+        verdict.fault(Reason::SourceUnsupported, &path, problem, "use rocketmq");
     }
     let replicas = group.spec.replicas;
     if replicas < 0 {

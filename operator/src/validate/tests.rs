@@ -220,6 +220,19 @@ fn the_contracts_rules_hold_here_too() {
 }
 
 #[test]
+fn a_source_that_the_sidecar_lacks_starts_no_pods() {
+    for (kind, urls) in [("rabbitmq", "amqp://rabbit.mq:5672"), ("activemq", "tcp://activemq.mq:61616")] {
+        let mut observed = observed("");
+        let mut group = group("");
+        group.spec.source = object(&format!("{{{kind}: {{urls: ['{urls}'], queues: [a]}}}}"));
+        observed.group = Arc::new(group);
+        let expected =
+            format!("SourceUnsupported: spec.source.{kind}: this version has no {kind} source; use rocketmq");
+        assert_eq!(faults(&observed), [expected]);
+    }
+}
+
+#[test]
 fn names_of_52_characters_fit_and_longer_ones_do_not() {
     let longest = "n".repeat(52);
     taken(&format!("metadata: {{name: {longest}}}"));
