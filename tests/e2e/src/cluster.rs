@@ -154,7 +154,9 @@ impl Cluster {
 impl Drop for Cluster {
     fn drop(&mut self) {
         if !self.given {
-            let mut command = self.script_command(&["down"]);
+            // In a run of `tests/run.sh` the logs are kept with the run's.
+            let keep = std::env::var_os("LOCKSTEP_RUN_DIR").map_or("", |_| "--keep");
+            let mut command = self.script_command(&["down", keep]);
             drop(command.stdout(Stdio::null()).stderr(Stdio::null()).status());
         }
     }

@@ -110,6 +110,9 @@ impl Site {
 
 /// The chart's folder.
 pub fn chart() -> PathBuf {
+    if let Some(other) = std::env::var_os("LOCKSTEP_CHART") {
+        return other.into();
+    }
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../charts/lockstep")
 }
 

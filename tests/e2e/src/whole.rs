@@ -4,6 +4,7 @@ mod changes;
 mod crashes;
 mod deploys;
 mod install;
+mod outages;
 mod rights;
 mod rollouts;
 
@@ -18,6 +19,9 @@ pub const SCENARIOS: &[Scenario<Site>] = &[
     Scenario { name: "hot_changes", run: changes::hot },
     Scenario { name: "pause", run: changes::pause_and_resume },
     Scenario { name: "bad_deploy", run: deploys::not_found },
+    Scenario { name: "operator_killed", run: outages::operator_killed },
+    Scenario { name: "broker_away", run: outages::broker_away },
+    Scenario { name: "unhealthy_application", run: outages::unhealthy_application },
     Scenario { name: "rights", run: rights::operator_and_pods },
     Scenario { name: "chart_life", run: install::chart_life },
 ];

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use crate::{
     api::{holds, paths},
-    site::{BROKER, LOCK_SECONDS, Site},
+    site::{BROKER, LOCK_SECONDS, SYSTEM, Site},
 };
 
 /// Queues of a scenario's topic.
@@ -309,14 +309,53 @@ spec:
     }
 }
 
+impl World<'_> {
+    /// Writes down how everything is, for whoever looks at a failure.
+    fn dump(&self) {
+        let file = self.site.cluster.state().join("log").join(format!("{}.dump", self.namespace));
+        let selector = format!("--selector=lockstep.dev/consumergroup={GROUP}");
+        let asked: [&[&str]; 5] = [
+            &["get", "cgrp,deployments,replicasets,pods", "--output=wide"],
+            &["get", "cgrp,pods", "--output=yaml"],
+            &["get", "events", "--sort-by=.metadata.creationTimestamp"],
+            &["logs", &selector, "--all-containers", "--prefix", "--tail=200"],
+            &[
+                "logs",
+                "--namespace",
+                SYSTEM,
+                "--selector=app.kubernetes.io/name=lockstep",
+                "--prefix",
+                "--tail=400",
+            ],
+        ];
+        let answers = asked.map(|arguments| {
+            let answer =
+                self.site.cluster.try_kubectl(&[&["--namespace", &self.namespace][..], arguments].concat());
+            format!("# kubectl {}\n{}\n", arguments.join(" "), answer.unwrap_or_else(|error| error))
+        });
+        drop(fs::write(&file, answers.concat()));
+    }
+}
+
 impl Drop for World<'_> {
     fn drop(&mut self) {
         self.stop_publishing();
         self.watch.take().into_iter().for_each(Worker::stop);
-        if !thread::panicking() {
-            self.site.api.delete(&format!("/api/v1/namespaces/{}", self.namespace), &Value::Null);
+        if thread::panicking() {
+            self.dump();
         }
+        // A panic here would end the whole run.
+        drop(self.site.cluster.try_kubectl(&["delete", "namespace", &self.namespace, "--wait=false"]));
     }
+}
+
+/// How often a pod's containers were restarted.
+pub fn restarts(pod: &Value) -> u64 {
+    let of = |list: &Value| -> u64 {
+        let list = list.as_array().cloned().unwrap_or_default();
+        list.iter().filter_map(|status| status["restartCount"].as_u64()).sum()
+    };
+    of(&pod["status"]["containerStatuses"]) + of(&pod["status"]["initContainerStatuses"])
 }
 
 fn publish(mq: &Cluster, topic: &str, count: usize, ends: &Mutex<Vec<u64>>, events: &Mutex<Vec<Event>>) {

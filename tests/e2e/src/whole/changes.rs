@@ -9,7 +9,7 @@ use crate::{
     api::{holds, paths},
     plan::Plan,
     site::{BROKER, Site},
-    world::{PATIENCE, QUEUES, Setting, World},
+    world::{GROUP, PATIENCE, QUEUES, Setting, World, restarts},
 };
 
 /// Within what time every pod must have taken a hot change.
@@ -90,14 +90,7 @@ pub(super) fn pause_and_resume(site: &Site, _: &Plan) -> String {
 
 /// Each pod with the restarts of its containers.
 fn identities(world: &World<'_>) -> Vec<(String, u64)> {
-    let restarts = |pod: &Value| {
-        let of = |list: &Value| -> u64 {
-            let list = list.as_array().cloned().unwrap_or_default();
-            list.iter().filter_map(|status| status["restartCount"].as_u64()).sum()
-        };
-        of(&pod["status"]["containerStatuses"]) + of(&pod["status"]["initContainerStatuses"])
-    };
-    let pods = world.site.api.list(&paths::pods_of(&world.namespace, crate::world::GROUP));
+    let pods = world.site.api.list(&paths::pods_of(&world.namespace, GROUP));
     let mut all: Vec<_> =
         pods.iter().map(|pod| (pod["metadata"]["name"].to_string(), restarts(pod))).collect();
     all.sort();
