@@ -135,6 +135,9 @@ pub enum LeaseEvent {
         cursor: Position,
         /// How long a delivery may stay unsettled (a broker's acknowledgement timeout).
         settle_within: Option<Duration>,
+        /// Whether the broker has added it to what is subscribed to, like a retry topic's: it is consumed like any
+        /// other, and [`SourceState::queues_total`] does not count it.
+        extra: bool,
     },
     /// The lease lives on until `deadline`. Also ends doubt.
     Renewed {

@@ -296,6 +296,7 @@ impl EmbeddedKeeper {
                 deadline: None,
                 cursor: Position(queue.committed),
                 settle_within: None,
+                extra: false,
             });
         }
     }

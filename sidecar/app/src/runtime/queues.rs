@@ -32,6 +32,8 @@ pub(super) struct Queue {
     pub(super) deadline: Option<Moment>,
     /// Whether the connection behind the lease is lost.
     pub(super) doubtful: bool,
+    /// Whether the broker has added it to what is subscribed to.
+    pub(super) extra: bool,
     /// The position confirmed by the broker.
     pub(super) cursor: Position,
     /// Behind the queue's last message, as far as known.
@@ -107,6 +109,7 @@ impl Queue {
             epoch: None,
             deadline: None,
             doubtful: false,
+            extra: false,
             cursor: Position::default(),
             end: None,
             waiting: VecDeque::new(),

@@ -238,7 +238,7 @@ impl<B: Broker, D: Deliver> Shell<B, D> {
 
     pub(super) fn lease(&mut self, event: LeaseEvent, keeper: &mut B::Keeper) {
         match event {
-            LeaseEvent::Acquired { queue, name, epoch, deadline, cursor, settle_within } => {
+            LeaseEvent::Acquired { queue, name, epoch, deadline, cursor, settle_within, extra } => {
                 let now = self.clock.now();
                 for (identity, attempts) in self.state.attempts(&name) {
                     self.engine.handle(now, Input::AttemptsRestored { queue, identity, attempts });
@@ -248,6 +248,7 @@ impl<B: Broker, D: Deliver> Shell<B, D> {
                 entry.given_up();
                 entry.epoch = Some(epoch);
                 entry.deadline = deadline;
+                entry.extra = extra;
                 entry.cursor = cursor;
                 entry.end = None;
                 entry.metrics.lease_held.set(1.0);

@@ -29,7 +29,11 @@ impl<B: Broker, D: Deliver> Shell<B, D> {
             ready: self.is_ready(),
             application: self.application(),
             source: self.source_status(),
-            totals: totals(self.source.queues_total, &queues),
+            totals: totals(
+                self.source.queues_total,
+                self.queues.owned().filter(|(_, queue)| !queue.extra).count(),
+                &queues,
+            ),
             limit: LimitStatus {
                 in_flight: bounded(figures.in_flight),
                 current: figures.limit,
@@ -172,10 +176,10 @@ fn reason(hold: Hold) -> Reason {
     }
 }
 
-fn totals(known: u32, queues: &[QueueStatus]) -> Totals {
+fn totals(known: u32, owned: usize, queues: &[QueueStatus]) -> Totals {
     Totals {
         known: (known > 0).then_some(known),
-        owned: bounded(queues.len()),
+        owned: bounded(owned),
         blocked: bounded(queues.iter().filter(|queue| queue.blocked_lanes > 0).count()),
         backlog: queues.iter().filter_map(|queue| queue.lag).reduce(u64::saturating_add),
         oldest_age_seconds: queues.iter().filter_map(|queue| queue.oldest_age_seconds).max(),

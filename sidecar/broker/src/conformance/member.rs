@@ -351,7 +351,7 @@ async fn keep<K: LeaseKeeper>(
 impl View {
     fn add(&mut self, now: Moment, event: LeaseEvent) {
         match event {
-            LeaseEvent::Acquired { queue, name, epoch, deadline, cursor, settle_within: _ } => {
+            LeaseEvent::Acquired { queue, name, epoch, deadline, cursor, settle_within: _, extra: _ } => {
                 self.acquired(now, &name, Owned { queue, epoch, cursor, deadline });
             }
             LeaseEvent::Renewed { queue, epoch, deadline } => {

@@ -214,6 +214,7 @@ impl State {
             deadline,
             cursor: Position(cursor),
             settle_within: options.settle_within,
+            extra: false,
         });
         let member = member.name.clone();
         self.record(id, Happening::Acquired { member, epoch });

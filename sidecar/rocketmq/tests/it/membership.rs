@@ -1,4 +1,4 @@
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use lockstep_broker::LeaseEvent;
 use lockstep_model::{Identity, Position};
@@ -331,4 +331,20 @@ async fn of_two_masters_with_one_name_the_later_serves_and_the_other_follows_whe
     later.script().deaf.extend([28, 34, 38]);
     later.cut();
     fake.until("a lock", |script| script.journal.iter().filter(|c| c.code == 41).count() > locks).await;
+}
+
+#[tokio::test]
+async fn queues_of_the_retry_topic_are_told_as_added_by_the_broker() {
+    let fake = Fake::start(1).await;
+    fake.script().retry = Some(1);
+    let mut member = Member::join(config(&fake, "me"));
+    let mut told = BTreeMap::new();
+    while told.len() < 2 {
+        let acquired = |event| match event {
+            LeaseEvent::Acquired { name, extra, .. } => Some((name.to_string(), extra)),
+            _ => None,
+        };
+        told.extend([member.find("both queues", acquired).await]);
+    }
+    assert_eq!(told, [("%RETRY%g/b/0".to_owned(), true), ("t/b/0".to_owned(), false)].into());
 }

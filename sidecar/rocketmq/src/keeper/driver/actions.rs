@@ -53,9 +53,10 @@ impl Driver {
                 let (id, name) =
                     leases.acquired(&queue, epoch, deadline, Confirmed { position: cursor, last });
                 debug!(queue = %name, %epoch, %cursor, "queue acquired");
+                let extra = *queue.topic == *self.shared.config.retry_topic();
                 self.names.insert(id, queue);
                 let deadline = Some(deadline);
-                LeaseEvent::Acquired { queue: id, name, epoch, deadline, cursor, settle_within: None }
+                LeaseEvent::Acquired { queue: id, name, epoch, deadline, cursor, settle_within: None, extra }
             }
             Action::Renewed { queue, epoch, deadline } => {
                 let queue = leases.id(&queue);
