@@ -81,10 +81,6 @@ fn node(schema: &mut Value) {
         fields.insert("format".to_owned(), json!(format));
         fields.entry("minimum").or_insert(json!(0));
     }
-    // The fields below have defaults of their own.
-    if fields.get("default").is_some_and(Value::is_object) {
-        fields.insert("default".to_owned(), json!({}));
-    }
     for key in ["items", "additionalProperties"] {
         if let Some(below) = fields.get_mut(key) {
             node(below);

@@ -3,8 +3,10 @@
 use std::{fs, path::Path};
 
 use kube::core::Resource;
+use kube_cel::{Validator, compile_schema};
 use serde_json::Value;
 
+use super::schema::mistakes;
 use crate::{ConsumerGroup, FILE, crd, definition::json, yaml};
 
 #[test]
@@ -106,6 +108,22 @@ fn the_schema_is_structural() {
         assert!(formats.contains(&node["format"]), "{path}: {}", node["format"]);
         let both = node.get("properties").is_some() && node.get("additionalProperties").is_some();
         assert!(!both, "{path} has both properties and additionalProperties");
+    }
+}
+
+/// The API server judges a default as it stands, before the defaults below it are filled in.
+#[test]
+fn defaults_keep_the_rules() {
+    let schema = super::schema();
+    let mut seen = Vec::new();
+    walk(&schema, "", &mut seen);
+    let defaults: Vec<_> =
+        seen.iter().filter_map(|(path, node)| Some((path, node, node.get("default")?))).collect();
+    assert!(defaults.len() > 30);
+    for (path, node, default) in defaults {
+        assert_eq!(mistakes(node, default), [], "{path}");
+        let judged = Validator::new().validate_compiled(&compile_schema(node), default, None);
+        assert!(judged.is_ok(), "{path}: {judged:?}");
     }
 }
 
