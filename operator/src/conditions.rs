@@ -31,6 +31,14 @@ pub(crate) enum Truth {
 }
 
 impl Truth {
+    fn of(word: &str) -> Self {
+        match word {
+            "True" => Self::True,
+            "False" => Self::False,
+            _ => Self::Unknown,
+        }
+    }
+
     fn as_str(self) -> &'static str {
         match self {
             Self::True => "True",
@@ -57,6 +65,11 @@ impl Judgement {
     fn is_false(&self) -> bool {
         self.truth == Truth::False
     }
+
+    /// Whether it says no more than that no pod has answered.
+    fn is_unasked(&self) -> bool {
+        self.truth == Truth::Unknown && self.reason == Reason::Starting.as_str()
+    }
 }
 
 fn yes(reason: Reason, message: impl Into<String>) -> Judgement {
@@ -73,6 +86,22 @@ fn unknown(reason: Reason, message: impl Into<String>) -> Judgement {
 
 /// All conditions of a group, in the order of their declaration.
 pub(crate) fn judge(seen: &Seen<'_>) -> Vec<(ConditionType, Judgement)> {
+    let mut judgements = fresh(seen);
+    let former = seen.former().map(|former| former.conditions.as_slice()).unwrap_or_default();
+    for (kind, judgement) in &mut judgements {
+        let former = former.iter().find(|former| former.type_ == kind.as_str());
+        if let Some(former) = former.filter(|_| judgement.is_unasked()) {
+            *judgement = Judgement {
+                truth: Truth::of(&former.status),
+                reason: Cow::Owned(former.reason.clone()),
+                message: former.message.clone(),
+            };
+        }
+    }
+    judgements
+}
+
+fn fresh(seen: &Seen<'_>) -> Vec<(ConditionType, Judgement)> {
     let source = source::connected(seen);
     let application = delivery::application(seen);
     vec![

@@ -56,12 +56,7 @@ pub fn built_by(settings: &Settings) -> String {
 }
 
 /// Plans a reconciliation of a group without faults.
-pub fn plan(
-    observed: &Observed,
-    settings: &Settings,
-    view: &WaveView<'_>,
-    hashes: &Hashes,
-) -> Plan {
+pub fn plan(observed: &Observed, settings: &Settings, view: &WaveView<'_>, hashes: &Hashes) -> Plan {
     let group = &observed.group;
     let live = observed.deployment.as_deref();
     let changed = live.is_none_or(|live| mark(live, annotations::INPUT_HASH) != Some(&hashes.input));
@@ -74,7 +69,12 @@ pub fn plan(
         template: if waits { TemplateSource::KeepLive } else { TemplateSource::Build },
         sidecar_image: image.clone(),
         strategy: strategy(observed, hashes),
-        marks: marks(live.filter(|_| waits || !changed && upgrade.is_none()), upgrade.is_some(), &ours, hashes),
+        marks: marks(
+            live.filter(|_| waits || !changed && upgrade.is_none()),
+            upgrade.is_some(),
+            &ours,
+            hashes,
+        ),
         touch: untouched(&observed.pods, &observed.reports, &hashes.hot),
         waits_for_upgrade: waits,
     }

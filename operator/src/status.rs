@@ -75,8 +75,8 @@ pub fn status(facts: &StatusFacts<'_>) -> ConsumerGroupStatus {
         sidecar_image: deployment.and_then(sidecar_image),
         config_hash: seen.config_hash(),
         source: facts.group.spec.source.kind().map(source),
-        queues: queues(&seen),
-        backlog: backlog(&seen, facts.now),
+        queues: queues(&seen).or_else(|| seen.former()?.queues.clone()),
+        backlog: backlog(&seen, facts.now).or_else(|| seen.former()?.backlog.clone()),
         conditions: conditions::written(conditions::judge(&seen), generation, previous, facts.now),
     }
 }
@@ -90,7 +90,11 @@ pub fn unreadable(
     now: Timestamp,
 ) -> ConsumerGroupStatus {
     let conditions = conditions::written(conditions::of_unreadable(message), generation, previous, now);
-    ConsumerGroupStatus { observed_generation: generation, conditions, ..previous.cloned().unwrap_or_default() }
+    ConsumerGroupStatus {
+        observed_generation: generation,
+        conditions,
+        ..previous.cloned().unwrap_or_default()
+    }
 }
 
 /// Whether `next` is worth a write: at once when anything changed that people or tools act on, at most once a minute when
@@ -177,5 +181,7 @@ fn source(kind: SourceKind<'_>) -> String {
     }
 }
 
+#[cfg(test)]
+pub(crate) mod scene;
 #[cfg(test)]
 mod tests;

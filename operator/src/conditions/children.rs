@@ -43,7 +43,9 @@ pub(super) fn change(
     };
     let Counts { wanted, all, updated, available } = Counts::of(facts, deployment);
     let reason = if !is_applied(facts, deployment) || !is_observed(deployment) {
-        if updated == all && all != wanted { Reason::Scaling } else { roll }
+        // Which of the two Kubernetes will make of it is not known yet; a group that only lacks pods is being scaled.
+        let scales = has_rolled_out(deployment) && !recreates && updated == all && all != wanted;
+        if scales { Reason::Scaling } else { roll }
     } else if all > updated {
         roll
     } else if all != wanted {
@@ -82,7 +84,8 @@ pub(super) fn is_stuck(deployment: &Deployment) -> bool {
 
 /// Why the API refuses to create pods, if it does.
 pub(super) fn refusal(deployment: &Deployment) -> Option<&str> {
-    let failure = condition(deployment, "ReplicaFailure").filter(|condition| condition.status.as_deref() == Some("True"))?;
+    let failure = condition(deployment, "ReplicaFailure")
+        .filter(|condition| condition.status.as_deref() == Some("True"))?;
     Some(failure.message.as_deref().unwrap_or_default())
 }
 

@@ -37,7 +37,9 @@ fn illness(status: &Status) -> Option<Reason> {
     let application = &status.application;
     let reason = application.reason;
     match application.health {
-        Health::Healthy => matches!(reason, Reason::CallbackMisconfigured | Reason::DeadLetterStorm).then_some(reason),
+        Health::Healthy => {
+            matches!(reason, Reason::CallbackMisconfigured | Reason::DeadLetterStorm).then_some(reason)
+        }
         Health::Unhealthy if reason == Reason::NeverHealthy => Some(reason),
         Health::Unhealthy => Some(Reason::HealthCheckFailed),
         Health::Unknown => None,
@@ -77,9 +79,9 @@ pub(super) fn queues(seen: &Seen<'_>) -> Judgement {
         return nobody(seen);
     }
     let said = |wanted: fn(&PodCondition) -> bool| {
-        let conditions = seen.answers().filter_map(|(pod, status)| {
-            Some((pod, own_condition(status, ConditionType::QueuesOwned)?))
-        });
+        let conditions = seen
+            .answers()
+            .filter_map(|(pod, status)| Some((pod, own_condition(status, ConditionType::QueuesOwned)?)));
         conditions.filter(move |(_, condition)| wanted(condition))
     };
     if let Some((pod, condition)) = said(|condition| condition.status == ConditionStatus::False).next() {
@@ -94,7 +96,8 @@ pub(super) fn queues(seen: &Seen<'_>) -> Judgement {
     }
     let idle = said(|condition| condition.reason == Reason::MoreReplicasThanQueues).count();
     if idle > 0 || seen.wanted.unsigned_abs() > total {
-        let message = format!("there are {total} queues for {} pods; further pods have nothing to do", seen.wanted);
+        let message =
+            format!("there are {total} queues for {} pods; further pods have nothing to do", seen.wanted);
         return yes(Reason::MoreReplicasThanQueues, message);
     }
     if let Some((pod, condition)) = said(|condition| condition.reason == Reason::OwnershipUnverified).next() {

@@ -7,7 +7,7 @@ use lockstep_contract::{
     ConditionType, Phase, PodCondition, Reason, RunState, Status,
     names::{SIDECAR_CONTAINER, annotations},
 };
-use lockstep_crds::ConsumerGroup;
+use lockstep_crds::{ConsumerGroup, ConsumerGroupStatus};
 
 use super::{children, pod};
 use crate::{
@@ -50,8 +50,10 @@ pub(super) struct SeenPod<'a> {
 pub(super) enum Word<'a> {
     /// It answers.
     Says(&'a Status),
-    /// Its sidecar has not started, or was not asked yet.
+    /// Its sidecar has not started.
     Starting,
+    /// Its sidecar runs and was not asked yet: the operator is young.
+    Unasked,
     /// Its sidecar runs and can't be reached.
     Unreachable(&'a str),
 }
@@ -83,15 +85,23 @@ impl<'a> Seen<'a> {
     pub(super) fn unreachable(&self) -> impl Iterator<Item = (&'a str, &'a str)> {
         self.pods.iter().filter_map(|pod| match pod.word {
             Word::Unreachable(why) => Some((pod.name, why)),
-            Word::Says(_) | Word::Starting => None,
+            Word::Says(_) | Word::Starting | Word::Unasked => None,
         })
+    }
+
+    /// What was known before, while no pod answers and some were not asked yet: a restarted operator must not make
+    /// everything unknown for a moment.
+    pub(crate) fn former(&self) -> Option<&'a ConsumerGroupStatus> {
+        let unasked = self.pods.iter().any(|pod| matches!(pod.word, Word::Unasked));
+        let former = self.facts.group.status.as_ref();
+        former.filter(|_| unasked && self.answers().next().is_none() && self.unreachable().next().is_none())
     }
 
     pub(super) fn is_any_starting(&self) -> bool {
         self.pods.iter().any(|pod| match pod.word {
             Word::Starting => true,
             Word::Says(status) => status.phase == Phase::Starting,
-            Word::Unreachable(_) => false,
+            Word::Unasked | Word::Unreachable(_) => false,
         })
     }
 
@@ -148,6 +158,7 @@ impl<'a> SeenPod<'a> {
             Some(PodReport::Unreachable(why)) if pod::has_started(pod, SIDECAR_CONTAINER) => {
                 Word::Unreachable(why)
             }
+            None if pod::has_started(pod, SIDECAR_CONTAINER) => Word::Unasked,
             Some(PodReport::Unreachable(_)) | None => Word::Starting,
         };
         Some(Self { name, pod, word })
@@ -156,7 +167,7 @@ impl<'a> SeenPod<'a> {
     fn answer(&self) -> Option<(&'a str, &'a Status)> {
         match self.word {
             Word::Says(status) => Some((self.name, status)),
-            Word::Starting | Word::Unreachable(_) => None,
+            Word::Starting | Word::Unasked | Word::Unreachable(_) => None,
         }
     }
 }

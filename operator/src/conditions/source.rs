@@ -32,9 +32,8 @@ pub(super) fn connected(seen: &Seen<'_>) -> Judgement {
     if seen.paused {
         return unknown(Reason::NotConnecting, "the group is paused");
     }
-    let of = |wanted: fn(&Session) -> bool| {
-        seen.answers().filter(move |(_, status)| wanted(&session(status)))
-    };
+    let of =
+        |wanted: fn(&Session) -> bool| seen.answers().filter(move |(_, status)| wanted(&session(status)));
     let failing = of(|session| matches!(session, Session::Fails));
     let mut failing = failing.peekable();
     if let Some((pod, status)) = failing.peek() {

@@ -1,0 +1,5 @@
+//! The truth table, a line a row.
+
+mod documents;
+mod messages;
+mod table;

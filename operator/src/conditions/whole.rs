@@ -57,7 +57,8 @@ fn too_few(seen: &Seen<'_>) -> Judgement {
         return no(Reason::PodsNotReady, "the Deployment is not there yet");
     };
     let Counts { wanted, all, updated, available } = Counts::of(seen.facts, deployment);
-    let mut parts = vec![format!("{available} of {wanted} pods are available, {updated} of {all} are current")];
+    let mut parts =
+        vec![format!("{available} of {wanted} pods are available, {updated} of {all} are current")];
     parts.extend(children::refusal(deployment).map(|message| format!("Kubernetes refuses pods: {message}")));
     parts.extend(seen.pods.iter().filter_map(trouble).take(PODS_NAMED));
     let reason = if children::is_stuck(deployment) { Reason::RolloutStuck } else { Reason::PodsNotReady };
@@ -72,7 +73,7 @@ fn trouble(seen: &SeenPod<'_>) -> Option<String> {
         Word::Says(status) if !status.ready => {
             Some(joined([status.application.reason.as_str(), status.application.message.as_str()]))
         }
-        Word::Says(_) | Word::Starting => None,
+        Word::Says(_) | Word::Starting | Word::Unasked => None,
         Word::Unreachable(why) => Some(why.to_owned()),
     };
     let text = pod::trouble(seen.pod).or_else(said)?;
@@ -95,15 +96,22 @@ pub(super) fn reconciling(seen: &Seen<'_>) -> Judgement {
     }
     if facts.plan.is_some_and(|plan| plan.waits_for_upgrade) {
         // What the user asked for is in force, so that nobody who waits for it has to wait for the others' upgrade.
-        return no(Reason::WaitingForUpgrade, "the pods keep their sidecar until fewer groups are being rolled");
+        return no(
+            Reason::WaitingForUpgrade,
+            "the pods keep their sidecar until fewer groups are being rolled",
+        );
     }
     no(Reason::UpToDate, "")
 }
 
 fn configuring(seen: &Seen<'_>) -> Judgement {
     let behind = || seen.answers().filter(|(_, status)| status.config.hot_hash != seen.facts.hot_hash);
-    if let Some((pod, error)) = behind().find_map(|(pod, status)| Some((pod, status.config.error.as_ref()?))) {
-        return yes(Reason::ConfigurationInvalid, format!("pod {pod} keeps the former configuration: {error}"));
+    if let Some((pod, error)) = behind().find_map(|(pod, status)| Some((pod, status.config.error.as_ref()?)))
+    {
+        return yes(
+            Reason::ConfigurationInvalid,
+            format!("pod {pod} keeps the former configuration: {error}"),
+        );
     }
     let message = match behind().count() {
         0 => joined([unasked(seen).as_str()]),
@@ -126,9 +134,7 @@ pub(super) fn paused(seen: &Seen<'_>) -> Judgement {
         (true, _) if left < all => {
             no(Reason::Configuring, format!("{} of {all} pods have not left the group yet", all - left))
         }
-        (true, _) if seen.unreachable().next().is_some() => {
-            unknown(Reason::PodsUnreachable, unasked(seen))
-        }
+        (true, _) if seen.unreachable().next().is_some() => unknown(Reason::PodsUnreachable, unasked(seen)),
         (true, _) => yes(Reason::PausedBySpec, "no pod holds a queue"),
         (false, _) if all > 0 && left == all => {
             yes(Reason::Configuring, "the pods have not read yet that the group runs")
