@@ -7,7 +7,7 @@ mod tests;
 
 use kube::ResourceExt;
 use lockstep_contract::{Reason, SourceKind, Strictness, parse};
-use lockstep_crds::ConsumerGroup;
+use lockstep_crds::{ConsumerGroup, DisruptionBudget};
 
 use crate::{
     build::own_budget,
@@ -30,7 +30,9 @@ pub fn validate(observed: &Observed) -> Verdict {
     spec(group, &mut verdict);
     template::check(group, &mut verdict);
     neighbours::check(observed, &mut verdict);
-    if let Some(budget) = own_budget(observed) {
+    if wants_budget(group)
+        && let Some(budget) = own_budget(observed)
+    {
         verdict.notice(
             Reason::OwnDisruptionBudget,
             format!(
@@ -41,6 +43,13 @@ pub fn validate(observed: &Observed) -> Verdict {
         );
     }
     verdict
+}
+
+fn wants_budget(group: &ConsumerGroup) -> bool {
+    match group.spec.pod_disruption_budget {
+        DisruptionBudget::Managed => true,
+        DisruptionBudget::None => false,
+    }
 }
 
 /// The kind of source, where the sidecar of this version has none of it: its pods would only fail to start.

@@ -27,6 +27,9 @@ const MIN_READY_SECONDS: i32 = 10;
 /// that it does not depend on the server.
 const PROGRESS_DEADLINE_SECONDS: i32 = 600;
 
+/// Former ReplicaSets that are kept, to be looked at: the way back is a change of the group. Each keeps its ConfigMap.
+const REVISIONS: i32 = 2;
+
 /// A pod template and what goes with it.
 #[derive(Debug)]
 pub(super) struct Built {
@@ -97,6 +100,7 @@ pub(super) fn deployment(
         strategy: Some(strategy(plan.strategy, group.spec.ordering.mode)),
         min_ready_seconds: Some(MIN_READY_SECONDS),
         progress_deadline_seconds: Some(PROGRESS_DEADLINE_SECONDS),
+        revision_history_limit: Some(REVISIONS),
         template,
         ..DeploymentSpec::default()
     };

@@ -3,9 +3,9 @@
 use k8s_openapi::{NamespaceResourceScope, apimachinery::pkg::apis::meta::v1::OwnerReference};
 use kube::{Resource, ResourceExt};
 use lockstep_contract::{KIND, Reason, SourceKind};
-use lockstep_crds::{ConsumerGroup, DisruptionBudget};
+use lockstep_crds::ConsumerGroup;
 
-use super::Verdict;
+use super::{Verdict, wants_budget};
 use crate::{
     build::{hot_name, own_budget},
     facts::Observed,
@@ -22,10 +22,7 @@ pub(super) fn check(observed: &Observed, verdict: &mut Verdict) {
     if let Some(map) = observed.config_maps.iter().find(|map| map.name_any() == hot) {
         owned(group, map.as_ref(), "ConfigMap", verdict);
     }
-    let wanted = match group.spec.pod_disruption_budget {
-        DisruptionBudget::Managed => own_budget(observed).is_none(),
-        DisruptionBudget::None => false,
-    };
+    let wanted = wants_budget(group) && own_budget(observed).is_none();
     let budget = observed.disruption_budgets.iter().find(|budget| wanted && budget.name_any() == name);
     if let Some(budget) = budget {
         owned(group, budget.as_ref(), "PodDisruptionBudget", verdict);
@@ -65,7 +62,8 @@ fn age(group: &ConsumerGroup) -> (bool, Option<jiff::Timestamp>, String) {
     (created.is_none(), created, group.name_any())
 }
 
-/// An object with the name of a child must be one.
+/// An object with the name of a child must be one. That of an earlier group of the same name is no fault: Kubernetes
+/// deletes it by itself.
 fn owned<T: Resource<Scope = NamespaceResourceScope>>(
     group: &ConsumerGroup,
     object: &T,
@@ -73,15 +71,15 @@ fn owned<T: Resource<Scope = NamespaceResourceScope>>(
     verdict: &mut Verdict,
 ) {
     let controller = object.owner_references().iter().find(|owner| owner.controller == Some(true));
-    if controller.is_some_and(|owner| Some(&owner.uid) == group.metadata.uid.as_ref()) {
+    let ours = |owner: &OwnerReference| {
+        Some(&owner.uid) == group.metadata.uid.as_ref()
+            || (owner.kind == KIND && owner.name == group.name_any())
+    };
+    if controller.is_some_and(ours) {
         return;
     }
     let name = object.name_any();
     let (owner, remedy) = match controller {
-        Some(owner) if is_former(owner, group) => (
-            format!("an earlier {KIND} of that name"),
-            "wait until Kubernetes has deleted it; if it stays, delete it".to_owned(),
-        ),
         Some(owner) => (
             format!("the {} {}", owner.kind, owner.name),
             format!("rename the {KIND} or that owner's {kind}"),
@@ -90,8 +88,4 @@ fn owned<T: Resource<Scope = NamespaceResourceScope>>(
     };
     let problem = format!("the {kind} {name} exists and belongs to {owner}");
     verdict.fault(Reason::ChildNotOwned, "metadata.name", problem, remedy);
-}
-
-fn is_former(owner: &OwnerReference, group: &ConsumerGroup) -> bool {
-    owner.kind == KIND && owner.name == group.name_any()
 }

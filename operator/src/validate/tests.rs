@@ -279,7 +279,7 @@ fn a_child_of_somebody_else_is_left_alone() {
     foreign.metadata.owner_references = None;
     observed.deployment = Some(Arc::new(foreign));
     let mut budget = made.disruption_budget.unwrap();
-    budget.metadata.owner_references.as_mut().unwrap()[0].uid = "former".to_owned();
+    budget.metadata.owner_references = None;
     budget.spec.as_mut().unwrap().selector = None;
     observed.disruption_budgets = vec![Arc::new(budget)];
     let mut hot = made.hot;
@@ -293,14 +293,16 @@ fn a_child_of_somebody_else_is_left_alone() {
              Deployment, or rename the ConsumerGroup",
             "ChildNotOwned: metadata.name: the ConfigMap orders-hot exists and belongs to the Tool x; rename the \
              ConsumerGroup or that owner's ConfigMap",
-            "ChildNotOwned: metadata.name: the PodDisruptionBudget orders exists and belongs to an earlier \
-             ConsumerGroup of that name; wait until Kubernetes has deleted it; if it stays, delete it",
+            "ChildNotOwned: metadata.name: the PodDisruptionBudget orders exists and belongs to somebody \
+             else; delete that PodDisruptionBudget, or rename the ConsumerGroup",
         ]
     );
-    observed.deployment = None;
+    let mut former = made.deployment;
+    former.metadata.owner_references.as_mut().unwrap()[0].uid = "former".to_owned();
+    observed.deployment = Some(Arc::new(former));
     observed.config_maps.clear();
     observed.group = Arc::new(group("spec: {podDisruptionBudget: None}"));
-    assert_eq!(faults(&observed), [""; 0], "one that is not wanted is no child");
+    assert_eq!(faults(&observed), [""; 0], "one that goes and one that is not wanted");
 }
 
 #[test]
@@ -320,4 +322,6 @@ fn hooks_and_budgets_of_the_user_are_told() {
     assert!(notices[0].1.starts_with("the container app has a preStop hook of its own"), "{notices:?}");
     assert_eq!(notices[1].0, Reason::OwnDisruptionBudget);
     assert!(notices[1].1.starts_with("the PodDisruptionBudget mine selects the group's pods"), "{notices:?}");
+    observed.group = Arc::new(group("spec: {podDisruptionBudget: None}"));
+    assert_eq!(validate(&observed).notices, [], "none was wanted");
 }
