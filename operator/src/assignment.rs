@@ -64,7 +64,8 @@ pub fn assign(
     hand_over: Duration,
     now: Instant,
 ) -> Assignment {
-    let members: BTreeMap<&str, &Member> = members.iter().map(|member| (member.pod.as_str(), member)).collect();
+    let members: BTreeMap<&str, &Member> =
+        members.iter().map(|member| (member.pod.as_str(), member)).collect();
     let mut pool: BTreeSet<&str> = queues.iter().map(String::as_str).collect();
     let mut held = holdings(&members, previous, &mut pool);
     let takers = takers(&members, &held, now);
@@ -80,7 +81,8 @@ pub fn assign(
             pool.append(given_up);
         }
     }
-    let frozen: usize = held.iter().filter(|(pod, _)| !takers.contains(*pod)).map(|(_, queues)| queues.len()).sum();
+    let frozen: usize =
+        held.iter().filter(|(pod, _)| !takers.contains(*pod)).map(|(_, queues)| queues.len()).sum();
     let total = pool.len() + held.values().map(BTreeSet::len).sum::<usize>() - frozen;
     let shares = shares(&takers, &held, total);
     for (pod, share) in &shares {
@@ -107,7 +109,8 @@ fn holdings<'a>(
     previous: &Assignment,
     pool: &mut BTreeSet<&'a str>,
 ) -> BTreeMap<&'a str, BTreeSet<&'a str>> {
-    let mut held: BTreeMap<&str, BTreeSet<&str>> = members.keys().map(|pod| (*pod, BTreeSet::new())).collect();
+    let mut held: BTreeMap<&str, BTreeSet<&str>> =
+        members.keys().map(|pod| (*pod, BTreeSet::new())).collect();
     let mut by_fitness: Vec<_> = members.iter().collect();
     by_fitness.sort_by_key(|(_, member)| !member.fit);
     for (pod, _) in by_fitness {

@@ -33,6 +33,8 @@ use decide::{Decision, LEASE_DURATION, Sight, decide};
 const RENEW_DEADLINE: Duration = Duration::from_secs(10);
 /// How often a leader renews and a follower looks, and a fifth more at random.
 const RETRY_PERIOD: Duration = Duration::from_secs(2);
+/// A renewal that failed is repeated after so long, since it may have taken a good part of the deadline to fail.
+const REPEAT_PERIOD: Duration = Duration::from_millis(500);
 /// After a lost race the winner is looked at so much later.
 const RACE_PERIOD: Duration = Duration::from_millis(200);
 /// How long the Lease may take to be given back at the end.
@@ -96,8 +98,10 @@ struct Candidate<L> {
     me: String,
     state: watch::Sender<Leadership>,
     sight: Option<Sight>,
-    /// The Lease as it was last read or written.
+    /// The Lease as it was last written by us; `None` = only a look tells what there is.
     lease: Option<Lease>,
+    /// The last write whose answer has not come, and when it was sent.
+    unsure: Option<(LeaseSpec, Instant)>,
     random: u64,
     /// Whether the API has failed since it last answered, so that it is told once.
     failing: bool,
@@ -108,8 +112,17 @@ impl<L: Leases> Candidate<L> {
         let (state, receiver) = watch::channel(Leadership::Follower);
         let LeaderConfig { namespace: _, name, identity } = config;
         let me = format!("{identity}_{seed:016x}");
-        let candidate =
-            Self { leases, name, me, state, sight: None, lease: None, random: seed, failing: false };
+        let candidate = Self {
+            leases,
+            name,
+            me,
+            state,
+            sight: None,
+            lease: None,
+            unsure: None,
+            random: seed,
+            failing: false,
+        };
         (candidate, receiver)
     }
 
@@ -147,12 +160,11 @@ impl<L: Leases> Candidate<L> {
 
     /// One renewal, or one look and what follows from it; answers how long to wait for the next.
     async fn turn(&mut self) -> Duration {
-        let result = match (self.leads(), self.lease.clone()) {
-            (true, Some(lease)) => self.write(Some(lease)).await,
-            _ => self.look().await,
+        let result = match self.lease.take() {
+            Some(lease) => self.write(Some(lease)).await,
+            None => self.look().await,
         };
         let result = match result {
-            // A renewal whose answer was lost changed the version too, so that only a look tells whose it is.
             Err(ApiError::Conflict) if self.leads() => self.look().await,
             result => result,
         };
@@ -168,7 +180,8 @@ impl<L: Leases> Candidate<L> {
                     warn!(lease, error = %problem, "the Lease can't be read or renewed; it is tried again");
                 }
                 self.failing = true;
-                jittered(RETRY_PERIOD, &mut self.random)
+                let period = if self.leads() { REPEAT_PERIOD } else { RETRY_PERIOD };
+                jittered(period, &mut self.random)
             }
         }
     }
@@ -177,6 +190,12 @@ impl<L: Leases> Candidate<L> {
         let lease = self.leases.get().await?;
         let now = Instant::now();
         let spec = lease.as_ref().map(|lease| lease.spec.clone().unwrap_or_default());
+        if self.leads()
+            && let Some((_, sent)) = self.unsure.take_if(|(written, _)| Some(&*written) == spec.as_ref())
+        {
+            // The renewal was done, only its answer got lost.
+            self.extend(sent);
+        }
         self.see(spec, now);
         let Some(sight) = &self.sight else { return Ok(RETRY_PERIOD) };
         match decide(sight, &self.me, self.leads(), now) {
@@ -194,29 +213,35 @@ impl<L: Leases> Candidate<L> {
     async fn write(&mut self, over: Option<Lease>) -> Result<Duration, ApiError> {
         let sent = Instant::now();
         let mine = self.mine(over.as_ref());
+        self.unsure = mine.spec.clone().map(|spec| (spec, sent));
         let written = match over {
             Some(_) => self.leases.replace(&mine).await?,
             None => self.leases.create(&mine).await?,
         };
+        self.unsure = None;
         self.see(written.spec.clone(), Instant::now());
         self.lease = Some(written);
-        let until = sent + RENEW_DEADLINE;
-        let led = self.leads();
-        self.state.send_if_modified(|state| {
-            *state = Leadership::Leader { until };
-            !led
-        });
-        if !led {
+        if self.extend(sent) {
             info!(lease = self.name, identity = self.me, "this replica leads");
         }
         Ok(jittered(RETRY_PERIOD, &mut self.random))
+    }
+
+    /// Leads from a write that was sent at this moment; answers whether that is new.
+    fn extend(&self, sent: Instant) -> bool {
+        let led = self.leads();
+        self.state.send_if_modified(|state| {
+            *state = Leadership::Leader { until: sent + RENEW_DEADLINE };
+            !led
+        });
+        !led
     }
 
     fn mine(&self, over: Option<&Lease>) -> Lease {
         let name = ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() };
         let before = over.and_then(|lease| lease.spec.clone()).unwrap_or_default();
         let kept = before.holder_identity.as_deref() == Some(self.me.as_str());
-        let now = MicroTime(Timestamp::now());
+        let now = now();
         let transitions = before.lease_transitions.unwrap_or_default();
         let spec = LeaseSpec {
             holder_identity: Some(self.me.clone()),
@@ -263,7 +288,7 @@ impl<L: Leases> Candidate<L> {
                 return Ok(false);
             }
             spec.holder_identity = None;
-            spec.renew_time = Some(MicroTime(Timestamp::now()));
+            spec.renew_time = Some(now());
             self.leases.replace(&lease).await.map(|_| true)
         });
         match released.await {
@@ -273,6 +298,12 @@ impl<L: Leases> Candidate<L> {
             Err(_) => warn!(lease = self.name, "the Kubernetes API is silent: the Lease is left to run out"),
         }
     }
+}
+
+/// For people, to the microsecond as the API keeps it.
+fn now() -> MicroTime {
+    let now = Timestamp::now();
+    MicroTime(Timestamp::from_microsecond(now.as_microsecond()).unwrap_or(now))
 }
 
 async fn passed(deadline: Option<Instant>) {

@@ -89,7 +89,8 @@ pub async fn listen(
     let refused = |source| ServerError { address, source };
     let listener = Bounded::bind(address).await.map_err(refused)?;
     let bound = listener.address().map_err(refused)?;
-    let server = axum::serve(listener, router(metrics, probes)).with_graceful_shutdown(stop.cancelled_owned());
+    let server =
+        axum::serve(listener, router(metrics, probes)).with_graceful_shutdown(stop.cancelled_owned());
     Ok((bound, server.into_future()))
 }
 

@@ -7,8 +7,8 @@ use kube::{Api, api::PostParams};
 use thiserror::Error;
 use tokio::time::timeout;
 
-/// A request that takes longer has failed; whether it did something is unknown.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(4);
+/// A request that takes longer has failed; whether it did something is unknown. Three fit into the renew deadline.
+pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Where the Lease is kept. Every write is compared with what was read: the writer that comes second gets
 /// [`ApiError::Conflict`].

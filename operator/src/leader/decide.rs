@@ -74,6 +74,7 @@ fn holder_of(spec: &LeaseSpec) -> Option<String> {
 }
 
 fn respected(spec: Option<&LeaseSpec>) -> Duration {
-    let seconds = spec.and_then(|spec| spec.lease_duration_seconds).and_then(|seconds| u64::try_from(seconds).ok());
+    let seconds =
+        spec.and_then(|spec| spec.lease_duration_seconds).and_then(|seconds| u64::try_from(seconds).ok());
     seconds.map_or(LEASE_DURATION, Duration::from_secs).clamp(LEASE_DURATION, RESPECTED_MAX)
 }

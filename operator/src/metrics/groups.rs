@@ -8,11 +8,7 @@ use std::{
 };
 
 use lockstep_crds::ConsumerGroupStatus;
-use prometheus_client::{
-    collector::Collector,
-    encoding::DescriptorEncoder,
-    metrics::MetricType,
-};
+use prometheus_client::{collector::Collector, encoding::DescriptorEncoder, metrics::MetricType};
 
 /// Namespace and name.
 type Id = (String, String);
@@ -48,7 +44,9 @@ const GAUGES: [GroupGauge; 7] = [
         group.queues.map(|[_, _, blocked]| blocked)
     }),
     ("consumergroup_backlog_messages", "Messages that wait, as in the status", |group| group.backlog),
-    ("consumergroup_oldest_age_seconds", "Age of the oldest of them, as in the status", |group| group.oldest_age),
+    ("consumergroup_oldest_age_seconds", "Age of the oldest of them, as in the status", |group| {
+        group.oldest_age
+    }),
 ];
 
 impl Groups {

@@ -18,7 +18,7 @@ use tokio::{
 };
 
 /// Connections open at once: probes, some scrapes and some people.
-const CONNECTIONS_MAX: usize = 64;
+pub(super) const CONNECTIONS_MAX: usize = 64;
 /// A connection must get an answer at least so often. Longer than usual intervals of scrapes.
 const IDLE_MAX: Duration = Duration::from_secs(75);
 /// After a failed accept (no file descriptor is free) the next is tried so much later.
