@@ -173,6 +173,9 @@ impl Group {
 }
 
 proptest! {
+    // A case is a small cluster for two hundred steps.
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
     #[test]
     fn never_more_than_the_bound_roll_and_all_get_their_turn(steps in steps(), max in 1..4_usize) {
         let mut world = World::new(max);
