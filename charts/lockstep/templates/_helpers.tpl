@@ -25,6 +25,18 @@ app.kubernetes.io/component: operator
 
 {{- define "lockstep.labels" -}}
 {{ include "lockstep.selector" . }}
+{{ include "lockstep.moreLabels" . }}
+{{- end -}}
+
+{{/* The operator's selector must not find these. */}}
+{{- define "lockstep.testLabels" -}}
+app.kubernetes.io/name: {{ .Values.nameOverride | default .Chart.Name }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: test
+{{ include "lockstep.moreLabels" . }}
+{{- end -}}
+
+{{- define "lockstep.moreLabels" -}}
 app.kubernetes.io/part-of: lockstep
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
@@ -74,4 +86,46 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name (.Chart.Version | replace "+" "_") 
 - apiGroups: [events.k8s.io]
   resources: [events]
   verbs: [create, patch]
+{{- end -}}
+
+{{/* Of a group, too, whose name has 52 letters at most. */}}
+{{- define "lockstep.testName" -}}
+{{- include "lockstep.fullname" . | trunc 47 | trimSuffix "-" -}}-test
+{{- end -}}
+
+{{/* A group that is valid, and that wants nothing. */}}
+{{- define "lockstep.testGroup" -}}
+apiVersion: lockstep.dev/v1alpha1
+kind: ConsumerGroup
+metadata:
+  name: {{ include "lockstep.testName" . }}
+  namespace: {{ .Release.Namespace }}
+  labels:
+    {{- include "lockstep.testLabels" . | nindent 4 }}
+  annotations:
+    helm.sh/hook: test
+    helm.sh/hook-weight: "-1"
+    helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
+spec:
+  replicas: 0
+  state: Paused
+  source:
+    rocketmq:
+      nameServers: ["localhost:9876"]
+      consumerGroup: lockstep-helm-test
+      subscriptions:
+      - topic: lockstep-helm-test
+  template:
+    spec:
+      securityContext:
+        runAsNonRoot: true
+        seccompProfile:
+          type: RuntimeDefault
+      containers:
+      - name: app
+        image: {{ include "lockstep.image" (dict "image" .Values.image "root" $) | quote }}
+        securityContext:
+          allowPrivilegeEscalation: false
+          capabilities:
+            drop: [ALL]
 {{- end -}}
