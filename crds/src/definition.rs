@@ -58,6 +58,11 @@ fn whole_numbers(value: &mut Value) {
 
 fn adapt(schema: &mut Value) {
     node(schema);
+    if let Some(properties) = schema.pointer_mut("/properties").and_then(Value::as_object_mut) {
+        // Kubernetes knows all of it, but a rule can name only fields that stand in the schema.
+        let name = json!({ "type": "object", "properties": { "name": { "type": "string" } } });
+        properties.insert("metadata".to_owned(), name);
+    }
     if let Some(template) = schema.pointer_mut("/properties/spec/properties/template") {
         template::shorten_template(template);
     }

@@ -97,8 +97,8 @@ const fn told_at(mut rule: CelRule, field: &'static str) -> CelRule {
 /// Every rule in CEL.
 #[rustfmt::skip]
 pub const CEL_RULES: &[CelRule] = &[
-    rule("Name", "", "self.metadata.name.size() <= 52 && self.metadata.name.matches(r'^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",
-        "metadata.name must be at most 52 lower-case letters, digits and '-', so that the names of its pods fit; choose a shorter name without dots"),
+    told_at(rule("Name", "", "self.metadata.name.size() <= 52 && self.metadata.name.matches(r'^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",
+        "must be at most 52 lower-case letters, digits and '-', so that the names of its pods fit; choose a shorter name without dots"), ".metadata.name"),
 
     rule("OneSource", "source", "[has(self.rocketmq), has(self.rabbitmq), has(self.activemq)].filter(given, given).size() == 1",
         "must hold exactly one of rocketmq, rabbitmq and activemq; make a group for each source"),

@@ -28,12 +28,13 @@ fn amounts_to_text(value: &mut Value) {
         Value::Array(items) => items.iter_mut().for_each(amounts_to_text),
         Value::Object(fields) => {
             for (name, value) in fields {
-                match value {
-                    Value::Object(amounts) if AMOUNTS.contains(&name.as_str()) => {
-                        amounts.values_mut().for_each(to_text);
-                    }
-                    Value::Number(_) if AMOUNT.contains(&name.as_str()) => to_text(value),
-                    _ => amounts_to_text(value),
+                if AMOUNT.contains(&name.as_str()) {
+                    to_text(value);
+                }
+                if AMOUNTS.contains(&name.as_str()) {
+                    value.as_object_mut().into_iter().flat_map(Map::values_mut).for_each(to_text);
+                } else {
+                    amounts_to_text(value);
                 }
             }
         }

@@ -50,7 +50,7 @@ fn contract(value: &Value) -> Vec<(Rule, String)> {
 
 /// `a[b]` and `a.b` are one field.
 fn plain(path: &str) -> String {
-    path.replace('[', ".").replace(']', "")
+    path.replace('[', ".").replace(']', "").trim_start_matches('.').to_owned()
 }
 
 #[test]

@@ -21,7 +21,7 @@ pub(super) fn filled(schema: &Value, value: &mut Value) {
             }
         }
         Value::Array(items) => items.iter_mut().for_each(|item| filled(&schema["items"], item)),
-        _ => {}
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 
@@ -62,7 +62,7 @@ fn check(schema: &Value, value: &Value, path: &str, found: &mut Vec<(String, Str
         Value::String(text) => Some(("minLength", "maxLength", "chars", whole(text.chars().count()))),
         Value::Array(items) => Some(("minItems", "maxItems", "items", whole(items.len()))),
         Value::Object(fields) => Some(("minProperties", "maxProperties", "properties", whole(fields.len()))),
-        _ => None,
+        Value::Null | Value::Bool(_) | Value::Number(_) => None,
     };
     if let Some((least, most, what, count)) = counted {
         if bound(least).is_some_and(|least| count < least) {
@@ -101,11 +101,14 @@ fn below(schema: &Value, value: &Value, path: &str, found: &mut Vec<(String, Str
         }
     }
     for (name, value) in fields {
+        if path.is_empty() && ["apiVersion", "kind", "metadata"].contains(&name.as_str()) {
+            continue;
+        }
         if let Some(schema) = schema["properties"].get(name) {
             check(schema, value, &inner(name), found);
         } else if let Some(schema) = schema.get("additionalProperties") {
             check(schema, value, &inner(name), found);
-        } else if !(path.is_empty() && ["apiVersion", "kind", "metadata"].contains(&name.as_str())) {
+        } else {
             found.push((inner(name), format!("unknown field \"{}\"", inner(name))));
         }
     }
