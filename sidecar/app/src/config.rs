@@ -1,6 +1,7 @@
 //! From a manifest and its secrets to the settings of engine, delivery and health; and what of them may change while
 //! running.
 
+mod assignment;
 mod delivery;
 mod engine;
 mod rocketmq;
@@ -18,6 +19,7 @@ use lockstep_contract::{
 };
 use thiserror::Error;
 
+pub use assignment::{Assignment, Hint};
 pub use delivery::{DeliveryError, delivery_settings, health_settings};
 pub use engine::{BUFFER_BYTES, BUFFER_COUNT, SPAN, STORM, engine_config};
 pub use rocketmq::rocketmq_config;

@@ -23,7 +23,9 @@ use tracing::{info, warn};
 
 use crate::{
     admin::{self, Admin, AdminError},
-    config::{DeliveryError, Loaded, Origin, delivery_settings, engine_config, health_settings, in_pod},
+    config::{
+        Assignment, DeliveryError, Loaded, Origin, delivery_settings, engine_config, health_settings, in_pod,
+    },
     deliver::{Endpoint, Http, Settings, SettingsError, SourceInfo},
     health::HealthGate,
     metrics::Metrics,
@@ -51,6 +53,8 @@ pub struct Plan {
     pub origin: Origin,
     /// The manifest.
     pub loaded: Loaded,
+    /// The queues that the operator has chosen for this pod.
+    pub assignment: Assignment,
     /// The folder with the secrets.
     pub secrets: PathBuf,
     /// Where to POST instead of what the manifest says.
@@ -144,7 +148,7 @@ pub async fn serve<B: Broker>(broker: B, plan: Plan) -> Result<Ended, StartError
     let asked = Arc::clone(&gate);
     tasks.spawn(async move { asked.run().await });
     let reload = Reload::new(&plan, shared, engine.clone(), Arc::clone(&http), gate);
-    tasks.spawn(reload.run(commands.clone()));
+    tasks.spawn(reload.run(plan.assignment, commands.clone()));
     tasks.spawn(signals::drain_at_signal(signals, commands));
 
     let setup = Setup {

@@ -11,7 +11,7 @@ use tokio::net::TcpListener;
 use super::{Failure, block_on, random_name, run::warn_of, say, secrets_folder, start_logs};
 use crate::{
     args::DevArgs,
-    config::Origin,
+    config::{Assignment, Origin},
     deliver::{Endpoint, SourceInfo},
     service::{self, Plan, level_name},
     state::State,
@@ -112,6 +112,7 @@ fn serve(args: DevArgs, talkative: bool) -> Result<(), Failure> {
         let plan = Plan {
             origin,
             loaded,
+            assignment: Assignment::mounted(),
             secrets,
             callback: Some(callback),
             source,

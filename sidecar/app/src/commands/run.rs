@@ -6,7 +6,7 @@ use lockstep_contract::{ConsumerGroup, RocketMq, SourceKind, names};
 use super::{Failure, block_on, random_name, secrets_folder, start_logs};
 use crate::{
     args::RunArgs,
-    config::{Loaded, Origin, in_pod, rocketmq_config},
+    config::{Assignment, Loaded, Origin, in_pod, rocketmq_config},
     deliver::{Endpoint, ROCKETMQ_HIDDEN, SourceInfo},
     service::{self, Plan, level_name},
     state::State,
@@ -30,6 +30,7 @@ pub(super) fn run(args: RunArgs) -> Result<(), Failure> {
             origin,
             source: source_info(&source),
             loaded,
+            assignment: Assignment::mounted(),
             secrets,
             callback,
             state,

@@ -1,3 +1,5 @@
+mod assignment;
+
 use std::{fs, os::unix::fs::symlink, time::Duration};
 
 use lockstep_model::{Capabilities, DeadLetterBy, Ownership, Settlement};

@@ -15,7 +15,7 @@ use tracing::{error, info, warn};
 
 use super::{Plan, Shared};
 use crate::{
-    config::{Origin, Watch, cold_changes, delivery_settings, engine_config, health_settings},
+    config::{Assignment, Origin, Watch, cold_changes, delivery_settings, engine_config, health_settings},
     deliver::{Endpoint, Http, SourceInfo},
     health::HealthGate,
     runtime::Command,
@@ -67,7 +67,7 @@ impl Reload {
         }
     }
 
-    pub(super) async fn run(mut self, commands: mpsc::Sender<Command>) {
+    pub(super) async fn run(mut self, mut assignment: Assignment, commands: mpsc::Sender<Command>) {
         let mut manifest = Watch::new(self.origin.files());
         let mut secrets =
             Watch::new(vec![self.secrets.join(files::HEADERS), self.secrets.join(files::SIGNING)]);
@@ -75,6 +75,7 @@ impl Reload {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
+            assignment.look();
             let changed = manifest.changed();
             if changed
                 && let Some(command) = self.manifest_changed()
