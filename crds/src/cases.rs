@@ -89,8 +89,12 @@ listed! {
         PortClash,
         /// No container's port is the sidecar's.
         ContainerPort,
+        /// No container takes the sidecar's port of the node.
+        HostPort,
         /// No label contradicts those that Lockstep sets.
         Labels,
+        /// No annotation is one of Lockstep's own.
+        Annotations,
     }
 }
 

@@ -202,10 +202,14 @@ pub const CEL_RULES: &[CelRule] = &[
         "must be Always, since the pods belong to a Deployment; remove it"), ".restartPolicy"),
     told_at(rule("ActiveDeadline", "template.spec", "!has(self.activeDeadlineSeconds)",
         "would end the pods, which belong to a Deployment; remove it"), ".activeDeadlineSeconds"),
+    told_at(rule("EphemeralContainers", "template.spec", "!has(self.ephemeralContainers) || size(self.ephemeralContainers) == 0",
+        "can't be in a template; remove it, and add them to running pods with kubectl debug"), ".ephemeralContainers"),
+    told_at(rule("Os", "template.spec", "!has(self.os) || self.os.name == 'linux'",
+        "must be linux, since the sidecar runs on Linux alone; write linux, or remove it"), ".os.name"),
 ];
 
 /// Bounds that only the API server needs. Texts keep to narrower ones by the rules above and the contract's own.
-pub(crate) fn bounds() -> [(&'static str, Value); 25] {
+pub(crate) fn bounds() -> [(&'static str, Value); 26] {
     let secret = json!({ "minLength": 1, "maxLength": 253 });
     let address = json!({ "maxLength": 320 });
     let url = json!({ "maxLength": 340 });
@@ -238,6 +242,7 @@ pub(crate) fn bounds() -> [(&'static str, Value); 25] {
         ("delivery.headersSecretRef.name", secret.clone()),
         ("delivery.signing.secretRefs.[].name", secret.clone()),
         ("delivery.signing.secretRefs.[].key", secret),
+        ("template.spec.terminationGracePeriodSeconds", json!({ "minimum": 0 })),
         ("template.spec.containers", json!({ "minItems": 1 })),
     ]
 }

@@ -98,6 +98,8 @@ pub(super) const CEL: &[Case] = &[
     told(cel("HostNetwork", Rocket, "spec: {template: {spec: {hostNetwork: false}}}", "spec: {template: {spec: {hostNetwork: true}}}"), "spec.template.spec.hostNetwork", "remove it"),
     told(cel("RestartPolicy", Rocket, "spec: {template: {spec: {restartPolicy: Always}}}", "spec: {template: {spec: {restartPolicy: Never}}}"), "spec.template.spec.restartPolicy", "must be Always"),
     told(cel("ActiveDeadline", Rocket, "spec: {template: {spec: {terminationGracePeriodSeconds: 60}}}", "spec: {template: {spec: {activeDeadlineSeconds: 60}}}"), "spec.template.spec.activeDeadlineSeconds", "remove it"),
+    told(cel("EphemeralContainers", Rocket, "spec: {template: {spec: {ephemeralContainers: []}}}", "spec: {template: {spec: {ephemeralContainers: [{name: debug}]}}}"), "spec.template.spec.ephemeralContainers", "kubectl debug"),
+    told(cel("Os", Rocket, "spec: {template: {spec: {os: {name: linux}}}}", "spec: {template: {spec: {os: {name: windows}}}}"), "spec.template.spec.os.name", "must be linux"),
 ];
 
 #[rustfmt::skip]
@@ -113,6 +115,7 @@ pub(super) const SCHEMA: &[Case] = &[
     told(schema(Bound::Enum, Rocket, "spec: {sidecar: {logLevel: debug}}", "spec: {sidecar: {logLevel: loud}}"), "spec.sidecar.logLevel", "debug"),
     told(schema(Bound::Enum, Rocket, "spec: {podDisruptionBudget: None}", "spec: {podDisruptionBudget: none}"), "spec.podDisruptionBudget", "Managed"),
     told(schema(Bound::Enum, Rocket, "spec: {retry: {whenExhausted: Skip}}", "spec: {retry: {whenExhausted: Drop}}"), "spec.retry.whenExhausted", "DeadLetter"),
+    told(schema(Bound::Minimum, Rocket, "spec: {template: {spec: {terminationGracePeriodSeconds: 0}}}", "spec: {template: {spec: {terminationGracePeriodSeconds: -1}}}"), "spec.template.spec.terminationGracePeriodSeconds", "greater than or equal to 0"),
     told(schema(Bound::Minimum, Rocket, "spec: {replicas: 0}", "spec: {replicas: -1}"), "spec.replicas", "greater than or equal to 0"),
     told(schema(Bound::Minimum, Rocket, "spec: {sidecar: {adminPort: 1024}}", "spec: {sidecar: {adminPort: 1023}}"), "spec.sidecar.adminPort", "greater than or equal to 1024"),
     told(schema(Bound::Minimum, Rocket, "spec: {source: {rocketmq: {lockLifetimeSeconds: 6}}}", "spec: {source: {rocketmq: {lockLifetimeSeconds: 5}}}"), "spec.source.rocketmq.lockLifetimeSeconds", "greater than or equal to 6"),
@@ -126,7 +129,7 @@ pub(super) const SCHEMA: &[Case] = &[
     told(schema(Bound::MaxLength, Rocket, "spec: {ordering: {key: {from: Header, header: customer}}}", "spec: {ordering: {key: {from: Header, header: LONG}}}"), "spec.ordering.key.header", "255"),
     told(schema(Bound::MaxProperties, Rocket, "spec: {source: {rocketmq: {addressOverrides: {'a:1': 'b:1'}}}}", "spec: {source: {rocketmq: {addressOverrides: {'a:1': 'b:1', 'a:2': 'b:1', 'a:3': 'b:1', 'a:4': 'b:1', 'a:5': 'b:1', 'a:6': 'b:1', 'a:7': 'b:1', 'a:8': 'b:1', 'a:9': 'b:1', 'a:10': 'b:1', 'a:11': 'b:1', 'a:12': 'b:1', 'a:13': 'b:1', 'a:14': 'b:1', 'a:15': 'b:1', 'a:16': 'b:1', 'a:17': 'b:1', 'a:18': 'b:1', 'a:19': 'b:1', 'a:20': 'b:1', 'a:21': 'b:1', 'a:22': 'b:1', 'a:23': 'b:1', 'a:24': 'b:1', 'a:25': 'b:1', 'a:26': 'b:1', 'a:27': 'b:1', 'a:28': 'b:1', 'a:29': 'b:1', 'a:30': 'b:1', 'a:31': 'b:1', 'a:32': 'b:1', 'a:33': 'b:1', 'a:34': 'b:1', 'a:35': 'b:1', 'a:36': 'b:1', 'a:37': 'b:1', 'a:38': 'b:1', 'a:39': 'b:1', 'a:40': 'b:1', 'a:41': 'b:1', 'a:42': 'b:1', 'a:43': 'b:1', 'a:44': 'b:1', 'a:45': 'b:1', 'a:46': 'b:1', 'a:47': 'b:1', 'a:48': 'b:1', 'a:49': 'b:1', 'a:50': 'b:1', 'a:51': 'b:1', 'a:52': 'b:1', 'a:53': 'b:1', 'a:54': 'b:1', 'a:55': 'b:1', 'a:56': 'b:1', 'a:57': 'b:1', 'a:58': 'b:1', 'a:59': 'b:1', 'a:60': 'b:1', 'a:61': 'b:1', 'a:62': 'b:1', 'a:63': 'b:1', 'a:64': 'b:1', 'a:65': 'b:1'}}}}"), "spec.source.rocketmq.addressOverrides", "64"),
     told(schema(Bound::Format, Rocket, "spec: {source: {rocketmq: {startPosition: {type: Timestamp, time: '2026-11-30T08:00:00+01:00'}}}}", "spec: {source: {rocketmq: {startPosition: {type: Timestamp, time: yesterday}}}}"), "spec.source.rocketmq.startPosition.time", "date-time"),
-    told(schema(Bound::Type, Rocket, "spec: {template: {spec: {containers: [{name: app, resources: {requests: {cpu: 1, memory: 64Mi}}}]}}}", "spec: {template: {spec: {containers: [{name: app, resources: {requests: {cpu: [1]}}}]}}}"), "spec.template.spec.containers[0].resources.requests.cpu", "must be of type"),
+    told(schema(Bound::Type, Rocket, "spec: {template: {spec: {containers: [{name: app, image: app, resources: {requests: {cpu: 1, memory: 64Mi}}}]}}}", "spec: {template: {spec: {containers: [{name: app, resources: {requests: {cpu: [1]}}}]}}}"), "spec.template.spec.containers[0].resources.requests.cpu", "must be of type"),
     told(schema(Bound::Known, Rocket, "spec: {retry: {maxAttempts: 3}}", "spec: {retry: {maxAttempt: 3}}"), "spec.retry.maxAttempt", "unknown field"),
     told(schema(Bound::Known, Rocket, "spec: {template: {metadata: {annotations: {a: b}}}}", "spec: {template: {metadata: {finalizers: [a]}}}"), "spec.template.metadata.finalizers", "unknown field"),
 ];
