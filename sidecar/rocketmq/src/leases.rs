@@ -277,6 +277,23 @@ mod tests {
     }
 
     #[test]
+    fn a_move_is_not_taken_back_by_a_confirmation_that_was_on_its_way() {
+        let (leases, id) = owned();
+        leases.may_commit(id, EPOCH, Position(6), at(1)).unwrap();
+        leases.moved(id, EPOCH, Position(2), true);
+        leases.confirmed(id, EPOCH, Confirmed { position: Position(6), last: Identity::None });
+        let moved = Confirmed { position: Position(2), last: Identity::None };
+        assert_eq!(leases.progress(id, EPOCH), Some((moved, Position(6))));
+    }
+
+    #[test]
+    fn a_position_set_further_on_is_no_other_owners() {
+        let (leases, id) = owned();
+        leases.moved(id, EPOCH, Position(9), true);
+        assert_eq!(leases.progress(id, EPOCH).unwrap().1, Position(9));
+    }
+
+    #[test]
     fn the_highest_cursor_sent_is_remembered_whether_confirmed_or_not() {
         let (leases, id) = owned();
         let confirmed = Confirmed { position: Position(6), last: Identity::None };

@@ -292,4 +292,4 @@ impl Driver {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

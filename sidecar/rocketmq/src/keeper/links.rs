@@ -397,3 +397,6 @@ impl Driver {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,3 +12,4 @@ mod leases;
 mod member;
 mod membership;
 mod reading;
+mod settling;

@@ -1,6 +1,4 @@
-use std::sync::Arc;
-
-use lockstep_broker::{Fetched, Settle, Settlement, Settler};
+use lockstep_broker::Fetched;
 use lockstep_model::{Identity, Position};
 use lockstep_rocketmq::{Filter, codec::Command, reason};
 
@@ -181,44 +179,4 @@ async fn a_place_that_can_not_be_read_costs_no_more_than_its_message() {
     let (read, next) = member.read(&owned, 0).await;
     let places: Vec<_> = read.iter().map(|d| (d.position.0, d.undecodable.is_some())).collect();
     assert_eq!((places, next), (vec![(0, false), (1, true), (2, false)], Position(3)));
-}
-
-#[tokio::test]
-async fn a_dead_letter_is_copied_by_the_broker_or_published_when_it_can_not() {
-    let fake = Fake::start(1).await;
-    fake.store(0, &["a"]);
-    let (member, owned) = Member::owner(&fake).await;
-    let delivery = Arc::new(member.read(&owned, 0).await.0.remove(0));
-    let settle = || Settle {
-        epoch: owned.epoch,
-        delivery: Arc::clone(&delivery),
-        settlement: Settlement::DeadLetter,
-        attempts: 3,
-        not_after: None,
-    };
-    assert!(member.settler.settle(vec![settle()]).await[0].is_ok());
-    let sent = |code| fake.script().journal.iter().find(|c| c.code == code).cloned();
-    let back = sent(36).unwrap();
-    assert_eq!((back.fields.get("delayLevel"), back.fields.get("offset")), (Some("-1"), Some("1000")));
-    assert!(sent(310).is_none());
-
-    fake.script().answers.insert(36, Command::response(1, 0).remark("look message by offset failed, 1000"));
-    let reply = Command::response(0, 0).field("msgId", "x").field("queueId", 0).field("queueOffset", 0);
-    fake.script().answers.insert(310, reply);
-    assert!(member.settler.settle(vec![settle()]).await[0].is_ok());
-    let published = sent(310).unwrap();
-    assert_eq!((published.fields.get("b"), published.body), (Some("%RETRY%g"), "m0".into()));
-    assert!(published.fields.get("i").unwrap().contains("RETRY_TOPIC\u{1}t\u{2}"));
-
-    let mut stale = settle();
-    stale.epoch.0 -= 1;
-    assert_eq!(
-        member.settler.settle(vec![stale]).await[0].as_ref().unwrap_err().problem.reason,
-        reason::NOT_OWNED
-    );
-    let accept = Settle { settlement: Settlement::Accept, ..settle() };
-    assert_eq!(
-        member.settler.settle(vec![accept]).await[0].as_ref().unwrap_err().problem.reason,
-        reason::NOT_SUPPORTED
-    );
 }

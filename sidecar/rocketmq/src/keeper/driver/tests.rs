@@ -12,7 +12,7 @@ use crate::{
     remoting::{CredentialsSource, Remoting, RemotingConfig},
 };
 
-fn config() -> Config {
+pub(in crate::keeper) fn config() -> Config {
     Config {
         // Nobody listens there.
         name_servers: vec!["127.0.0.1:1".to_owned()],
