@@ -2,16 +2,21 @@ use std::{
     io,
     path::Path,
     sync::{
-        Arc,
+        Arc, RwLock,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
 
 use lockstep_broker::{Broker, Clock, LeaseEvent, LeaseKeeper};
+use lockstep_model::QueueId;
 use redb::{Database, StorageBackend, backends::InMemoryBackend};
-use tokio::time::timeout;
+use tokio::{
+    sync::{mpsc, oneshot, watch},
+    time::timeout,
+};
 
+use super::{Command, Signals, write_all};
 use crate::{Embedded, NewMessage, Options, StoreError, store::Store};
 
 /// A device with only so much space.
@@ -46,14 +51,41 @@ impl StorageBackend for Device {
     }
 }
 
-#[tokio::test]
-async fn a_full_device_refuses_every_write_and_says_so() {
+/// A store on a device, and the device's space.
+fn on_device() -> (Store, Arc<AtomicU64>) {
     let space = Arc::new(AtomicU64::new(u64::MAX));
     let device = Device { inner: InMemoryBackend::new(), space: Arc::clone(&space) };
     let database = Database::builder().create_with_backend(device).unwrap();
-    let options = Options::default();
-    let store = Store::with_database(database, Path::new("memory"), &options).unwrap();
-    let broker = Embedded::with_store(store, options).unwrap();
+    (Store::with_database(database, Path::new("memory"), &Options::default()).unwrap(), space)
+}
+
+#[test]
+fn of_a_transaction_that_fails_nothing_is_said_to_be_done() {
+    let (store, space) = on_device();
+    let signals =
+        Signals { written: watch::channel(()).0, failure: RwLock::default(), session: watch::channel(()).0 };
+    space.store(0, Ordering::Relaxed);
+    let (sender, commands) = mpsc::channel(8);
+    // The first fits, and its transaction does not.
+    let outcomes = [0, 64 << 20, 0].map(|size| {
+        let (reply, outcome) = oneshot::channel();
+        let message = NewMessage { body: vec![7; size].into(), ..NewMessage::default() };
+        sender.try_send(Command::Publish { queue: QueueId(0), message, reply }).unwrap();
+        outcome
+    });
+    drop(sender);
+    write_all(&store, &signals, commands);
+    for outcome in outcomes {
+        assert_eq!(outcome.blocking_recv().unwrap(), Err(StoreError::Full));
+    }
+    assert_eq!(store.queue(QueueId(0)).unwrap().end, 0);
+    assert_eq!(store.read(QueueId(0), 0, 8, 1 << 20).unwrap().deliveries.len(), 0);
+}
+
+#[tokio::test]
+async fn a_full_device_refuses_every_write_and_says_so() {
+    let (store, space) = on_device();
+    let broker = Embedded::with_store(store, Options::default()).unwrap();
     let message = NewMessage { body: vec![7; 1 << 20].into(), ..NewMessage::default() };
     broker.publish(message.clone()).await.unwrap();
     let (_reader, _settler, mut keeper) = broker.broker(Clock::new()).split();

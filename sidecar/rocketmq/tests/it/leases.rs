@@ -226,6 +226,51 @@ async fn leaving_unlocks_what_is_released_before_it_unregisters_and_keeps_the_re
 }
 
 #[tokio::test]
+async fn who_never_joined_has_left_at_once_and_can_join() {
+    let fake = Fake::start(1).await;
+    let mut member = Member::apart(config(&fake, "me"));
+    member.keeper.leave();
+    assert!(matches!(member.event().await, LeaseEvent::Left));
+    member.keeper.leave();
+    assert!(matches!(member.event().await, LeaseEvent::Left));
+    assert_eq!(fake.script().journal.len(), 0);
+    member.keeper.join();
+    member.acquired().await;
+}
+
+#[tokio::test]
+async fn a_second_wish_to_leave_does_not_begin_the_leave_anew() {
+    let fake = Fake::start(1).await;
+    let (mut member, owned) = Member::owner(&fake).await;
+    member.keeper.leave();
+    fake.until("the farewell", |script| script.journal.iter().any(|c| c.code == 35)).await;
+    member.keeper.leave();
+    member.keeper.release(owned.queue, owned.epoch);
+    assert!(matches!(member.event().await, LeaseEvent::Released { .. }));
+    assert!(matches!(member.event().await, LeaseEvent::Left));
+    assert_eq!(fake.count(35), 1);
+}
+
+#[tokio::test]
+async fn who_comes_back_shares_by_what_the_group_is_then() {
+    let fake = Fake::start(2).await;
+    let mut member = Member::join(config(&fake, "b"));
+    let owned = [member.acquired().await, member.acquired().await];
+    member.keeper.leave();
+    for queue in owned {
+        member.keeper.release(queue.queue, queue.epoch);
+    }
+    member.find("the end", |event| matches!(event, LeaseEvent::Left).then_some(())).await;
+    fake.script().others = vec!["a".to_owned()];
+    let locks = fake.count(41);
+    member.keeper.join();
+    assert_eq!(member.acquired().await.name, "t/b/1");
+    let script = fake.script();
+    let asked = script.journal.iter().filter(|c| c.code == 41).nth(locks).unwrap();
+    assert!(!String::from_utf8_lossy(&asked.body).contains(r#""queueId":0"#), "{asked:?}");
+}
+
+#[tokio::test]
 async fn a_connection_that_breaks_after_the_farewell_is_made_again_for_what_is_still_busy() {
     let fake = Fake::start(1).await;
     let (mut member, owned) = Member::owner(&fake).await;

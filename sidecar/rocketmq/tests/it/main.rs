@@ -11,5 +11,6 @@ mod fake;
 mod leases;
 mod member;
 mod membership;
+mod positions;
 mod reading;
 mod settling;

@@ -53,9 +53,15 @@ pub(crate) fn config(fake: &Fake, client_id: &str) -> Config {
 
 impl Member {
     pub(crate) fn join(config: Config) -> Self {
+        let mut member = Self::apart(config);
+        member.keeper.join();
+        member
+    }
+
+    /// One that has not joined.
+    pub(crate) fn apart(config: Config) -> Self {
         let clock = config.clock;
-        let (reader, settler, mut keeper) = RocketMq::new(config).split();
-        keeper.join();
+        let (reader, settler, keeper) = RocketMq::new(config).split();
         Self { reader, settler, keeper, clock }
     }
 
