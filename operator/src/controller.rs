@@ -201,8 +201,11 @@ fn ended(scope: &Scope, error: &Error<Infallible, Infallible>) {
 
 /// Asks a group's pods how they are, and asks for a reconciliation when they say something new.
 async fn poll(scope: &Scope, entry: &Entry) -> Action {
-    let Ok(group) = &entry.0 else { return Action::await_change() };
     let key = Key::of(entry);
+    let Ok(group) = &entry.0 else {
+        scope.shared.memories.with(&key, |memory| memory.polled = false);
+        return Action::await_change();
+    };
     let observed = crate::dereference::pods(scope, &key);
     let reports = scope.shared.poller.ask(&observed, group.spec.sidecar.admin_port).await;
     let failures =

@@ -10,11 +10,11 @@ use kube::{
 };
 use lockstep_contract::{
     config_hash,
-    names::{FIELD_MANAGER, annotations},
+    names::{FIELD_MANAGER, KEY_PREFIX, annotations},
 };
 use lockstep_crds::ConsumerGroup;
 use serde::{Serialize, de::DeserializeOwned};
-use serde_json::Value;
+use serde_json::{Value, json};
 use thiserror::Error;
 use tokio::time::Instant;
 use tracing::info;
@@ -285,14 +285,19 @@ fn is_immutable(error: &kube::Error) -> bool {
     }
 }
 
-/// The hash of what an object is about: not its bookkeeping, not its status.
+/// The hash of what an object is about: not its status, and of its bookkeeping only what the operator writes.
 fn essence(value: &Value) -> String {
-    let mut value = value.clone();
-    if let Some(members) = value.as_object_mut() {
-        members.remove("metadata");
-        members.remove("status");
-    }
-    config_hash(&value.to_string())
+    let of_metadata = |name: &str| value.get("metadata").and_then(|metadata| metadata.get(name));
+    let annotations = of_metadata("annotations").and_then(Value::as_object).into_iter().flatten();
+    let ours: Vec<_> = annotations.filter(|(name, _)| name.starts_with(KEY_PREFIX)).collect();
+    let about: Vec<_> = value
+        .as_object()
+        .into_iter()
+        .flatten()
+        .filter(|(name, _)| *name != "metadata" && *name != "status")
+        .collect();
+    let all = json!([of_metadata("labels"), of_metadata("ownerReferences"), ours, about]);
+    config_hash(&all.to_string())
 }
 
 fn to_value(object: &impl Serialize) -> Result<Value, kube::Error> {

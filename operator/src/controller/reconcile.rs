@@ -289,14 +289,14 @@ fn finish(
     };
     let stalled = !verdict.faults.is_empty();
     let settling = !stalled && (is(ConditionType::Reconciling, "True") || !is(ConditionType::Ready, "True"));
-    let (began, lively) = scope.shared.memories.with(key, |memory| {
+    let (ask, lively) = scope.shared.memories.with(key, |memory| {
         let began = settling && memory.settling.is_none();
         memory.settling = settling.then(|| memory.settling.unwrap_or_else(Instant::now));
-        (began, memory.is_lively())
+        (began || !memory.polled, memory.is_lively())
     });
-    if began || scope.shared.memories.with(key, |memory| !std::mem::replace(&mut memory.polled, true)) {
-        // A full channel is no loss: the next turn asks again.
-        scope.poll.try_send(key.group()).ok();
+    // A full channel is no loss: the next turn asks again.
+    if ask && scope.poll.try_send(key.group()).is_ok() {
+        scope.shared.memories.with(key, |memory| memory.polled = true);
     }
     let retried = written.errors.iter().filter(|error| match error {
         ApplyError::Refused { .. } | ApplyError::Failed { .. } => true,

@@ -1,0 +1,8 @@
+//! The controller against an API server in this process. Time is tokio's paused clock: minutes pass in no time, and
+//! nothing here sleeps.
+
+mod children;
+mod fake;
+mod faults;
+mod scenario;
+mod store;
