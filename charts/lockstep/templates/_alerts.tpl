@@ -66,14 +66,19 @@ groups:
       summary: 'Queue {{ "{{ $labels.queue }}" }} of group {{ "{{ $labels.namespace }}/{{ $labels.consumergroup }}" }} is blocked'
       description: 'A message holds up everything behind it. GET /status of the pod''s port lockstep-admin names it.'
   - alert: LockstepMessagesLostByRetention
-    expr: sum by (namespace, consumergroup, queue) (increase(lockstep_lost_messages_total[15m])) > 0
+    {{- /* A counter of a queue is there from its first count on, which increase() does not see. */}}
+    expr: |-
+      sum by (namespace, consumergroup, queue) (increase(lockstep_lost_messages_total[15m])) > 0
+      or sum by (namespace, consumergroup, queue) (lockstep_lost_messages_total unless lockstep_lost_messages_total offset 15m) > 0
     labels:
       {{- merge (dict "severity" "critical") $more | toYaml | nindent 6 }}
     annotations:
       summary: 'The broker dropped unread messages of queue {{ "{{ $labels.queue }}" }}, group {{ "{{ $labels.namespace }}/{{ $labels.consumergroup }}" }}'
       description: 'Retention overtook the group. Nothing brings them back; keep messages longer, or add replicas before the backlog is that old.'
   - alert: LockstepDeadLetters
-    expr: sum by (namespace, consumergroup) (increase(lockstep_dead_letters_total[15m])) > 0
+    expr: |-
+      sum by (namespace, consumergroup) (increase(lockstep_dead_letters_total[15m])) > 0
+      or sum by (namespace, consumergroup) (lockstep_dead_letters_total unless lockstep_dead_letters_total offset 15m) > 0
     labels:
       {{- merge (dict "severity" "warning") $more | toYaml | nindent 6 }}
     annotations:
