@@ -55,9 +55,10 @@ pub(super) fn change(
     } else {
         return None;
     };
-    let message = match reason {
-        Reason::Scaling => format!("{all} pods, {wanted} wanted"),
-        _ => format!("{updated} of {wanted} pods are of the current template, {available} are available"),
+    let message = if reason == Reason::Scaling {
+        format!("{all} pods, {wanted} wanted")
+    } else {
+        format!("{updated} of {wanted} pods are of the current template, {available} are available")
     };
     Some((reason, message))
 }

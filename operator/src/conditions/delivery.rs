@@ -111,7 +111,7 @@ fn unowned(seen: &Seen<'_>, owned: u32, total: u32) -> Judgement {
     if seen.unreachable().next().is_some() {
         return unknown(Reason::PodsUnreachable, joined([message.as_str(), unasked(seen).as_str()]));
     }
-    if seen.ending || seen.is_any_starting() || seen.change.is_some() {
+    if seen.ending || seen.is_any_moving() || seen.change.is_some() {
         return no(Reason::Acquiring, message);
     }
     no(Reason::QueuesWithoutOwner, format!("{message}; see SourceConnected and ApplicationHealthy"))

@@ -97,10 +97,11 @@ impl<'a> Seen<'a> {
         former.filter(|_| unasked && self.answers().next().is_none() && self.unreachable().next().is_none())
     }
 
-    pub(super) fn is_any_starting(&self) -> bool {
+    /// Whether queues change hands, since a pod starts or drains.
+    pub(super) fn is_any_moving(&self) -> bool {
         self.pods.iter().any(|pod| match pod.word {
             Word::Starting => true,
-            Word::Says(status) => status.phase == Phase::Starting,
+            Word::Says(status) => matches!(status.phase, Phase::Starting | Phase::Draining),
             Word::Unasked | Word::Unreachable(_) => false,
         })
     }

@@ -145,7 +145,8 @@ fn a_subscription_changed_back_meanwhile_replaces_all_again() {
 
 #[test]
 fn complete_means_that_only_new_pods_are_there_and_all_are_available() {
-    let cases: [(&str, fn(&mut Deployment), bool); 8] = [
+    type Case = (&'static str, fn(&mut Deployment), bool);
+    let cases: [Case; 8] = [
         ("all is there", |_| {}, true),
         ("not taken up", |live| live.metadata.generation = Some(3), false),
         ("an old pod", |live| live.status.as_mut().unwrap().replicas = Some(4), false),

@@ -53,10 +53,12 @@ impl Scene {
             plan: Plan {
                 template: TemplateSource::Build,
                 sidecar_image: "lockstep-sidecar:1".to_owned(),
+                drain_seconds: 35,
                 strategy: Strategy::Rolling,
                 marks: BTreeMap::new(),
                 touch: Vec::new(),
                 waits_for_upgrade: false,
+                drain_seconds: 35,
             },
             failure: None,
             group,

@@ -116,6 +116,8 @@ const WANTED: &[Row] = &[
     ("faulty spec, paused", |s| { fault(s, Reason::InvalidSpec); s.pause(); s.all_left() }, "Ready=False/InvalidSpec Reconciling=False/InvalidSpec Stalled=True/InvalidSpec SourceConnected=Unknown/NotConnecting QueuesOwned=Unknown/PausedBySpec Blocked=Unknown/PausedBySpec Paused=True/PausedBySpec"),
     ("a second group", |s| fault(s, Reason::DuplicateConsumerGroup), "Ready=False/DuplicateConsumerGroup Reconciling=False/DuplicateConsumerGroup Stalled=True/DuplicateConsumerGroup"),
     ("somebody else's child", |s| { fault(s, Reason::ChildNotOwned); s.live().metadata.owner_references = None }, "Ready=False/ChildNotOwned Reconciling=False/ChildNotOwned Stalled=True/ChildNotOwned"),
+    ("a child of another group", |s| s.live().metadata.owner_references.as_mut().unwrap()[0].uid = "other".to_owned(), "Ready=False/PodsNotReady Reconciling=True/RollingOut"),
+    ("a child that another controls", |s| s.live().metadata.owner_references.as_mut().unwrap()[0].controller = None, "Ready=False/PodsNotReady Reconciling=True/RollingOut"),
     ("refused for good", |s| fails(s, true), "Ready=False/ChildRefused Reconciling=False/ChildRefused Stalled=True/ChildRefused"),
     ("the API failed", |s| fails(s, false), "Ready=False/ApplyFailed Reconciling=True/ApplyFailed"),
     ("pods refused by pod security", |s| refuses(s, "pods \"orders-x\" is forbidden: violates PodSecurity \"restricted:latest\""), "Ready=False/ChildRefused Reconciling=False/ChildRefused Stalled=True/ChildRefused SourceConnected=Unknown/Starting ApplicationHealthy=Unknown/Starting QueuesOwned=Unknown/Starting Blocked=Unknown/Starting"),
@@ -188,6 +190,8 @@ const SAID: &[Row] = &[
     ("one has nothing to do", |s| s.says("c", |p| own(p, ConditionType::QueuesOwned, true, Reason::MoreReplicasThanQueues)), "QueuesOwned=True/MoreReplicasThanQueues"),
     ("a blocked message", |s| s.says("b", |p| block(p, Reason::AttemptsExhausted, 60)), "Blocked=True/AttemptsExhausted"),
     ("the oldest of two", |s| { s.says("a", |p| block(p, Reason::AttemptsExhausted, 60)); s.says("b", |p| block(p, Reason::Undecodable, 61)) }, "Blocked=True/Undecodable"),
+    ("the oldest comes first", |s| { s.says("a", |p| block(p, Reason::AttemptsExhausted, 61)); s.says("b", |p| block(p, Reason::Undecodable, 60)) }, "Blocked=True/AttemptsExhausted"),
+    ("one drains by itself", |s| s.says("b", |p| { cut(p, "BrokerUnreachable"); p.phase = Phase::Draining }), "QueuesOwned=False/Acquiring"),
     ("blocked in an ending pod", |s| { s.says("b", |p| block(p, Reason::AttemptsExhausted, 60)); s.ends("b") }, "QueuesOwned=False/Acquiring"),
     ("data was lost", |s| s.says("b", |p| own(p, ConditionType::Blocked, true, Reason::DataLoss)), "Blocked=True/DataLoss"),
 ];
