@@ -157,6 +157,7 @@ cluster() {
   # The one of the image: memory is measured.
   LOCKSTEP_OPERATOR=$CARGO_TARGET_DIR/$(rustc -vV | sed -n 's/^host: //p')/release/lockstep-operator
   local rc=0
+  bash tests/cluster/chart.sh || rc=1
   cargo test --quiet --workspace --test apiserver || rc=1
   cargo test --quiet --workspace --test cluster || rc=1
   return $rc

@@ -346,10 +346,12 @@ wrong = [f"the operator lacks {right} in {sys.argv[1]}" for right in sorted(want
 wrong += [f"the operator has {right} in {sys.argv[1]}" for right in sorted(have - wanted)]
 sys.exit("\n".join(wrong) or 0)
 PYTHON
-  [ "$(kubectl auth can-i get secrets --namespace "$1" "$as_operator" 2>/dev/null)" = no ]
+  [ "$(kubectl auth can-i get secrets --namespace "$1" "$as_operator" 2>/dev/null)" = no ] ||
+    wrong "the operator may read Secrets in $1"
 }
 
-patch() { kubectl --namespace shop patch pod "$1" "$as_operator" --type=merge --patch="$2"; }
+# patch POD PATCH [ARGUMENT...] : as the operator.
+patch() { kubectl --namespace shop patch pod "$1" "$as_operator" --type=merge --patch="$2" "${@:3}"; }
 
 # What RBAC can't say of pods.
 limited() {
@@ -371,7 +373,7 @@ limited() {
     refused "labels, owners or finalizers" patch ours "{\"metadata\": {$patch}}"
   done
   refused "pods of ConsumerGroups only" patch other '{"metadata": {"annotations": {"lockstep.dev/hot-hash": "1"}}}'
-  refused "cannot patch resource" patch ours '{"status": {"message": "a"}}' --subresource=status
+  refused 'resource "pods/status"' patch ours '{"status": {"message": "a"}}' --subresource=status
   kubectl --namespace shop annotate pod ours own=2 --overwrite >/dev/null
   ok "the operator changes nothing of a pod but its own annotations"
 }
@@ -436,7 +438,10 @@ examples() {
   render defaults --show-only templates/tests/group.yaml | kubectl apply --dry-run=server --output json --filename - |
     python3 -c 'import json, sys; print(next(item["data"]["group.yaml"] for item in json.load(sys.stdin)["items"] if item["kind"] == "ConfigMap"))' |
     "$operator" render -f - >/dev/null || wrong "the operator refuses the group of helm test"
-  json "$chart/Chart.yaml" | python3 -c 'import json, sys; print(json.load(sys.stdin)["annotations"]["artifacthub.io/crdsExamples"][2:])' |
+  json "$chart/Chart.yaml" | python3 -c '
+import json, sys, textwrap
+text = json.load(sys.stdin)["annotations"]["artifacthub.io/crdsExamples"]
+print(textwrap.dedent(text.replace("-", " ", 1)))' |
     "$operator" render -f - >/dev/null || wrong "the operator refuses the example in Chart.yaml"
   ok "the groups in the chart"
 }
