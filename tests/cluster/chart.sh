@@ -359,6 +359,12 @@ limited() {
   kubectl --namespace shop create --filename - >/dev/null \
     <<<"$pod \"metadata\": {\"name\": \"ours\", \"labels\": {\"lockstep.dev/consumergroup\": \"orders\"}, \"annotations\": {\"own\": \"1\"}}}"
   kubectl --namespace shop create --filename - >/dev/null <<<"$pod \"metadata\": {\"name\": \"other\"}}"
+  # A new policy holds a moment after it is there.
+  local since=$SECONDS
+  while patch ours '{"metadata": {"annotations": {"more": "1"}}}' --dry-run=server >/dev/null 2>&1; do
+    [ $((SECONDS - since)) -lt 60 ] || wrong "the policy does not hold"
+    sleep 0.1
+  done
   for patch in '"lockstep.dev/hot-hash": "1"' '"lockstep.dev/hot-hash": "2", "lockstep.dev/assignment": "[]"' \
     '"lockstep.dev/hot-hash": null'; do
     patch ours "{\"metadata\": {\"annotations\": {$patch}}}" >/dev/null || wrong "the operator may not write $patch"
@@ -382,7 +388,7 @@ limited() {
 restricted() {
   local pods=$work/pods.json
   { kubectl --namespace "$system" get deployment lockstep-operator --output json; render defaults \
-    --show-only templates/tests/group.yaml | kubectl apply --dry-run=server --output json --filename -; } |
+    --show-only templates/tests/render.yaml | kubectl apply --dry-run=server --output json --filename -; } |
     python3 -c '
 import json, sys
 text, read, pods = sys.stdin.read(), json.JSONDecoder(), []
@@ -435,7 +441,7 @@ examples() {
     grep -qF "($(basename "$file"))" "$root/examples/README.md" || wrong "examples/README.md does not name $file"
     ok "example $(basename "$file")"
   done
-  render defaults --show-only templates/tests/group.yaml | kubectl apply --dry-run=server --output json --filename - |
+  render defaults --show-only templates/tests/render.yaml | kubectl apply --dry-run=server --output json --filename - |
     python3 -c 'import json, sys; print(next(item["data"]["group.yaml"] for item in json.load(sys.stdin)["items"] if item["kind"] == "ConfigMap"))' |
     "$operator" render -f - >/dev/null || wrong "the operator refuses the group of helm test"
   json "$chart/Chart.yaml" | python3 -c '

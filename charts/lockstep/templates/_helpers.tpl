@@ -88,27 +88,18 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name (.Chart.Version | replace "+" "_") 
   verbs: [create, patch]
 {{- end -}}
 
-{{/* Of a group, too, whose name has 52 letters at most. */}}
 {{- define "lockstep.testName" -}}
 {{- include "lockstep.fullname" . | trunc 47 | trimSuffix "-" -}}-test
 {{- end -}}
 
-{{/* A group that is valid, and that wants nothing. */}}
+{{/* A valid group for helm test. */}}
 {{- define "lockstep.testGroup" -}}
 apiVersion: lockstep.dev/v1alpha1
 kind: ConsumerGroup
 metadata:
   name: {{ include "lockstep.testName" . }}
   namespace: {{ .Release.Namespace }}
-  labels:
-    {{- include "lockstep.testLabels" . | nindent 4 }}
-  annotations:
-    helm.sh/hook: test
-    helm.sh/hook-weight: "-1"
-    helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
 spec:
-  replicas: 0
-  state: Paused
   source:
     rocketmq:
       nameServers: ["localhost:9876"]
