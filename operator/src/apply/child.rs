@@ -25,6 +25,9 @@ use crate::{
     metrics::{ChildKind, Verb},
 };
 
+/// The code for a request that can't be understood whenever it is sent.
+const BAD_REQUEST: u16 = 400;
+
 /// A child could not be brought to what is wanted.
 #[derive(Debug, Error)]
 pub enum ApplyError {
@@ -247,12 +250,15 @@ impl<'a> Writer<'a> {
 
     fn failed<K: Child>(&self, child: &K, error: kube::Error) -> ApplyError {
         let (kind, name) = (K::kind(&()).into_owned(), child.name_any());
-        match error {
-            kube::Error::Api(status) if namespace_ends(&status) => ApplyError::NamespaceEnds,
-            kube::Error::Api(status) if status.is_invalid() || status.code == 400 => {
+        let kube::Error::Api(status) = &error else {
+            return ApplyError::Failed { kind, name, source: error };
+        };
+        match () {
+            () if namespace_ends(status) => ApplyError::NamespaceEnds,
+            () if status.is_invalid() || status.code == BAD_REQUEST => {
                 ApplyError::Refused { kind, name, message: status.message.clone() }
             }
-            source => ApplyError::Failed { kind, name, source },
+            () => ApplyError::Failed { kind, name, source: error },
         }
     }
 }
@@ -279,10 +285,7 @@ fn namespace_ends(status: &Status) -> bool {
 }
 
 fn is_immutable(error: &kube::Error) -> bool {
-    match error {
-        kube::Error::Api(status) => status.is_invalid() && status.message.contains("immutable"),
-        _ => false,
-    }
+    matches!(error, kube::Error::Api(status) if status.is_invalid() && status.message.contains("immutable"))
 }
 
 /// The hash of what an object is about: not its status, and of its bookkeeping only what the operator writes.

@@ -7,7 +7,10 @@ use kube::{Resource, ResourceExt, runtime::controller::Action};
 use lockstep_contract::{ConditionType, Reason, names::annotations};
 use lockstep_crds::{ConsumerGroup, ConsumerGroupStatus};
 use thiserror::Error;
-use tokio::time::{Instant, timeout};
+use tokio::{
+    task::yield_now,
+    time::{Instant, timeout},
+};
 use tracing::{debug, warn};
 
 use super::{Entry, LIVELY_PERIOD, POLL_PERIOD, undecodable};
@@ -59,6 +62,8 @@ enum Outcome {
 pub(super) async fn reconcile(scope: &Arc<Scope>, entry: &Entry) -> Action {
     let shared = &scope.shared;
     let key = Key::of(entry);
+    // The queue never pauses while groups are due; here the election gets its turn.
+    yield_now().await;
     // Never closed.
     let _permit = shared.permits.acquire().await;
     if !shared.leads() {
@@ -122,8 +127,12 @@ async fn steps(scope: &Arc<Scope>, entry: &Entry, key: &Key) -> Result<Outcome, 
     if leftover.is_some() {
         verdict.faults.retain(|fault| fault.reason != Reason::ChildNotOwned);
     }
-    let written =
-        if verdict.faults.is_empty() { write(scope, &observed, leftover).await? } else { Written::default() };
+    let hashes = Hashes::of(group);
+    let written = if verdict.faults.is_empty() {
+        write(scope, &observed, &hashes, leftover).await?
+    } else {
+        Written::default()
+    };
     if written.errors.iter().any(|error| matches!(error, ApplyError::NamespaceEnds)) {
         debug!("the namespace is being deleted");
         return Ok(Outcome::Ending);
@@ -133,7 +142,7 @@ async fn steps(scope: &Arc<Scope>, entry: &Entry, key: &Key) -> Result<Outcome, 
             verdict.faults.push(crate::Fault { reason: Reason::ChildNotOwned, message: error.to_string() });
         }
     }
-    let next = tell(scope, key, &observed, &verdict, &written).await?;
+    let next = tell(scope, &observed, &verdict, &written, &hashes.hot).await?;
     finish(scope, key, &verdict, &written, &next)
 }
 
@@ -160,13 +169,13 @@ struct Written {
 async fn write(
     scope: &Scope,
     observed: &Observed,
+    hashes: &Hashes,
     leftover: Option<ApplyError>,
 ) -> Result<Written, ReconcileError> {
     let shared = &scope.shared;
-    let hashes = Hashes::of(&observed.group);
     let deployments: Vec<_> = shared.deployments.iter().flat_map(|store| store.state()).collect();
     let view = WaveView { wave: &shared.wave, deployments: &deployments };
-    let plan = rollout::plan(observed, &shared.settings, &view, &hashes);
+    let plan = rollout::plan(observed, &shared.settings, &view, hashes);
     if let Some(leftover) = leftover {
         return Ok(Written { plan: Some(plan), applied_hash: None, errors: vec![leftover] });
     }
@@ -228,15 +237,15 @@ async fn assign_queues(scope: &Scope, observed: &Observed) -> Result<(), Reconci
 /// Writes the status, and tells what changed in it.
 async fn tell(
     scope: &Scope,
-    key: &Key,
     observed: &Observed,
     verdict: &Verdict,
     written: &Written,
+    hot_hash: &str,
 ) -> Result<ConsumerGroupStatus, ReconcileError> {
     let shared = &scope.shared;
     let group = &observed.group;
     let now = Timestamp::now();
-    let hot_hash = Hashes::of(group).hot;
+    let key = &Key::of(group.as_ref());
     let failure = failure(&written.errors);
     let facts = StatusFacts {
         group,
@@ -247,7 +256,7 @@ async fn tell(
         applied_hash: written.applied_hash.as_deref(),
         pods: &observed.pods,
         reports: &observed.reports,
-        hot_hash: &hot_hash,
+        hot_hash,
         failure: failure.as_ref(),
         now,
     };
@@ -309,9 +318,12 @@ fn finish(
     if !retried.is_empty() {
         return Err(ReconcileError::Children(retried.join("; ")));
     }
+    // Watches and polls wake it earlier; only a touch that has to be repeated, and garbage that goes, do not.
+    let waits =
+        written.plan.as_ref().is_some_and(|plan| !plan.touch.is_empty()) || !written.errors.is_empty();
     Ok(match () {
         () if stalled => Outcome::Done(ReconcileResult::Stalled, IDLE_PERIOD),
-        () if lively => Outcome::Done(ReconcileResult::Ok, LIVELY_PERIOD),
+        () if waits && lively => Outcome::Done(ReconcileResult::Ok, LIVELY_PERIOD),
         () if settling => Outcome::Done(ReconcileResult::Ok, POLL_PERIOD),
         () => Outcome::Done(ReconcileResult::Ok, IDLE_PERIOD),
     })

@@ -58,7 +58,6 @@ impl Scene {
                 marks: BTreeMap::new(),
                 touch: Vec::new(),
                 waits_for_upgrade: false,
-                drain_seconds: 35,
             },
             failure: None,
             group,

@@ -4,5 +4,6 @@
 mod children;
 mod fake;
 mod faults;
+mod pods;
 mod scenario;
 mod store;
