@@ -12,7 +12,7 @@ use std::{
 use futures_util::future::AbortHandle;
 use lockstep_broker::{Broker, Clock, FetchRequest, Fetched, LeaseEvent, SourceState};
 use lockstep_contract::{Counters, Gap, Guard};
-use lockstep_core::{AttemptId, Config, Engine, FetchId, Input};
+use lockstep_core::{AttemptId, Config, Engine, FetchId, Input, RunState};
 use lockstep_model::{Epoch, Moment, QueueId};
 use prometheus_client::metrics::counter::Counter;
 use tokio::sync::{oneshot, watch};
@@ -80,6 +80,8 @@ pub(super) struct Shell<B: Broker, D> {
 pub(super) struct Facts {
     pub(super) was_healthy: bool,
     pub(super) was_connected: bool,
+    /// Whether the spec forbade a session once: readiness can't wait for what is not wanted.
+    pub(super) was_paused: bool,
     pub(super) was_done: bool,
     /// Whether an attempt failed since the last success, as far as it was told.
     pub(super) failing: bool,
@@ -222,6 +224,7 @@ impl<B: Broker, D: Deliver> Shell<B, D> {
             *closely = self.hold.watches();
             change
         });
+        self.facts.was_paused |= self.config.state == RunState::Paused;
         self.ready.store(self.is_ready(), Ordering::Relaxed);
     }
 
@@ -230,10 +233,12 @@ impl<B: Broker, D: Deliver> Shell<B, D> {
         self.attempts.is_empty() && self.engine.is_quiet()
     }
 
-    /// First healthy application and first source session; and not a deployment that has only ever been refused.
+    /// First healthy application and first source session, which a paused group does not have; and not a deployment
+    /// that has only ever been refused.
     pub(super) fn is_ready(&self) -> bool {
         let facts = &self.facts;
-        facts.was_healthy && facts.was_connected && (facts.was_done || !facts.breaker.open)
+        let met_source = facts.was_connected || facts.was_paused;
+        facts.was_healthy && met_source && (facts.was_done || !facts.breaker.open)
     }
 
     pub(super) fn lease(&mut self, event: LeaseEvent, keeper: &mut B::Keeper) {

@@ -130,6 +130,16 @@ async fn an_application_that_comes_later_is_waited_for() {
 }
 
 #[tokio::test]
+async fn a_paused_group_is_ready_without_a_session() {
+    let (app, callback) = App::start().await;
+    let rig = Rig::start(&callback, "  state: Paused").await;
+    rig.publish("waits").await;
+    let status = rig.until("it is ready", |status| status["ready"] == true).await;
+    assert_eq!((&status["phase"], &status["source"]["connected"]), (&"Paused".into(), &false.into()));
+    assert!(app.bodies().is_empty(), "a paused group delivered");
+}
+
+#[tokio::test]
 async fn the_applications_shutdown_hook_holds_dispatch_and_needs_the_groups_uid() {
     let (app, callback) = App::start().await;
     let rig = Rig::start(&callback, "  delivery: {timeoutSeconds: 2}").await;
