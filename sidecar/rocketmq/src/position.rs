@@ -151,18 +151,21 @@ async fn at_time(shared: &Shared, queue: &MessageQueue, time: i64) -> Result<Pos
             return Ok(end);
         }
         let reply = look(shared, queue, position, LOOK).await?;
+        // A place that the answer can't hold is a damaged one.
+        let place = |offset| Some(at(offset)).filter(|place| (position..at(reply.next)).contains(place));
         // What can't be decoded counts too: its time is not known, and passing it over would be silent.
         let found = StoredMessages::new(reply.messages.clone()).find_map(|entry| match entry {
-            Ok(Entry::Stored(stored)) => (stored.stored_ms >= time).then(|| at(stored.offset)),
+            Ok(Entry::Stored(stored)) => {
+                (stored.stored_ms >= time).then(|| place(stored.offset).unwrap_or(position))
+            }
             Ok(Entry::Bad(bad)) => {
                 let since = bad.stored_ms.is_none_or(|stored| stored >= time);
-                let place = bad.offset.map(at).filter(|place| (position..at(reply.next)).contains(place));
-                since.then(|| place.unwrap_or(position))
+                since.then(|| bad.offset.and_then(place).unwrap_or(position))
             }
-            Err(broken) => Some(broken.last_offset.map_or(position, |last| at(last).next())),
+            Err(broken) => Some(broken.last_offset.and_then(place).map_or(position, Position::next)),
         });
         match found {
-            Some(found) => return Ok(found.max(position).min(end)),
+            Some(found) => return Ok(found.min(end)),
             None if reply.messages.is_empty() && reply.status != PullStatus::NoMatch => return Ok(position),
             None => position = at(reply.next).max(position),
         }

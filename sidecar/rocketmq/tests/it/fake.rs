@@ -311,6 +311,17 @@ impl Script {
 pub(crate) fn stored(queue: i32, offset: i64, log_offset: i64, tag: &str, body: &[u8]) -> Bytes {
     let properties =
         format!("TAGS\u{1}{tag}\u{2}UNIQ_KEY\u{1}id-{queue}-{offset}\u{2}__SHARDINGKEY\u{1}k\u{2}");
+    stored_with(queue, (offset, log_offset), (0, 0), &properties, body)
+}
+
+/// The same with flags, redeliveries and properties.
+pub(crate) fn stored_with(
+    queue: i32,
+    (offset, log_offset): (i64, i64),
+    (sys_flag, redeliveries): (i32, i32),
+    properties: &str,
+    body: &[u8],
+) -> Bytes {
     let mut rest = BytesMut::new();
     rest.put_u32(0xDAA3_20A7);
     rest.put_u32(crc32fast::hash(body) & 0x7FFF_FFFF);
@@ -318,12 +329,12 @@ pub(crate) fn stored(queue: i32, offset: i64, log_offset: i64, tag: &str, body: 
     rest.put_i32(0);
     rest.put_i64(offset);
     rest.put_i64(log_offset);
-    rest.put_i32(0);
+    rest.put_i32(sys_flag);
     rest.put_i64(1_700_000_000_000);
     rest.put_slice(&[127, 0, 0, 1, 0, 0, 0, 1]);
     rest.put_i64(1_700_000_000_000 + offset);
     rest.put_slice(&[127, 0, 0, 1, 0, 0, 0, 1]);
-    rest.put_i32(0);
+    rest.put_i32(redeliveries);
     rest.put_i64(0);
     rest.put_i32(i32::try_from(body.len()).unwrap());
     rest.put_slice(body);

@@ -3,6 +3,7 @@ use std::time::Duration;
 use lockstep_broker::{Certainty, LeaseEvent, LeaseKeeper};
 use lockstep_model::{Identity, Position};
 use lockstep_rocketmq::{codec::Command, reason};
+use tokio::time::timeout;
 
 use crate::{
     fake::{Fake, stored},
@@ -252,6 +253,20 @@ async fn a_second_wish_to_leave_does_not_begin_the_leave_anew() {
 }
 
 #[tokio::test]
+async fn who_has_no_queue_and_comes_back_at_once_is_a_member_at_once() {
+    let fake = Fake::start(1).await;
+    fake.script().others = vec!["a".to_owned()];
+    let mut member = Member::join(config(&fake, "me"));
+    member.source("the group", |state| state.connected).await;
+    member.keeper.leave();
+    member.keeper.join();
+    member.source("the end", |state| !state.connected).await;
+    // Half of the time between two regular rounds.
+    let again = member.source("the group again", |state| state.connected);
+    timeout(Duration::from_secs(10), again).await.expect("it must not wait for the next regular round");
+}
+
+#[tokio::test]
 async fn who_comes_back_shares_by_what_the_group_is_then() {
     let fake = Fake::start(2).await;
     let mut member = Member::join(config(&fake, "b"));
@@ -313,6 +328,7 @@ async fn who_comes_back_during_the_farewell_is_a_member_again() {
     let again = member
         .find("the queue again", |event| match event {
             LeaseEvent::Acquired { epoch, .. } => Some(epoch),
+            LeaseEvent::Source(state) => state.problem.map(|problem| panic!("{problem}")),
             _ => None,
         })
         .await;

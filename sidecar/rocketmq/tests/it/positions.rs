@@ -1,5 +1,5 @@
-use lockstep_broker::{LeaseEvent, LeaseKeeper};
-use lockstep_model::{Identity, Position};
+use lockstep_broker::LeaseEvent;
+use lockstep_model::Position;
 use lockstep_rocketmq::{StartPosition, codec::Command};
 
 use crate::{
@@ -44,7 +44,7 @@ async fn a_start_that_the_broker_forgot_is_committed_again_as_long_as_its_place_
     fake.store(0, &["a", "a"]);
     let (mut member, owned) = late_owner(&fake).await;
     assert_eq!(owned.cursor, Position(2));
-    fake.script().committed.clear();
+    fake.script().committed.insert(0, 1);
     fake.cut();
     after_doubt(&mut member).await;
     assert_eq!(fake.script().committed[&0], 2);
@@ -132,6 +132,15 @@ async fn an_old_broker_that_can_not_say_whether_it_means_zero_means_it() {
         script.answers.insert(43, Command::response(16, 0).remark("no permission"));
     }
     assert_eq!(late_owner(&fake).await.1.cursor, Position(0));
+    let silent = Fake::start(1).await;
+    silent.store(0, &["a", "a"]);
+    {
+        let mut script = silent.script();
+        script.version = "V4_9_7";
+        script.committed.insert(0, 0);
+        script.deaf.insert(43);
+    }
+    assert_eq!(late_owner(&silent).await.1.cursor, Position(0));
 }
 
 #[tokio::test]
@@ -142,4 +151,18 @@ async fn a_start_by_time_goes_on_behind_messages_that_are_too_old() {
     let mut timed = config(&fake, "me");
     timed.start = StartPosition::At(1_700_000_000_035);
     assert_eq!(Member::join(timed).acquired().await.cursor, Position(35));
+    // Of several messages of one time old brokers find any.
+    let script = fake.script();
+    let search = script.journal.iter().find(|c| c.code == 29).unwrap();
+    assert_eq!(search.fields.get("timestamp"), Some("1700000000034"));
+}
+
+#[tokio::test]
+async fn a_start_by_time_is_a_place_that_the_queue_can_have() {
+    let fake = Fake::start(1).await;
+    fake.script().log.insert(0, vec![stored(0, 1 << 40, 1, "a", b"far")]);
+    fake.script().answers.insert(29, Command::response(0, 0).field("offset", 0));
+    let mut timed = config(&fake, "me");
+    timed.start = StartPosition::At(1_700_000_000_001);
+    assert_eq!(Member::join(timed).acquired().await.cursor, Position(0));
 }

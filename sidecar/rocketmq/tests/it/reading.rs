@@ -1,9 +1,13 @@
-use lockstep_broker::Fetched;
-use lockstep_model::{Identity, Position};
-use lockstep_rocketmq::{Filter, codec::Command, reason};
+use lockstep_broker::{FetchRequest, Fetched, Reader};
+use lockstep_model::{Identity, KeyHash, Position};
+use lockstep_rocketmq::{
+    Filter, KeySource,
+    codec::{Command, sys_flag},
+    reason,
+};
 
 use crate::{
-    fake::{Fake, stored},
+    fake::{Fake, stored, stored_with},
     member::{Member, config},
 };
 
@@ -92,6 +96,74 @@ async fn what_can_not_be_decoded_stays_in_its_place() {
     assert_eq!((undecodable, next), (vec![false, true, false], Position(3)));
     assert!(read[1].undecodable.as_ref().unwrap().reason.contains("checksum"));
     assert_eq!(read[1].position, Position(1));
+    let identity = Identity::Position { offset: 1, stored_ms: 1_700_000_000_001, log_offset: 1_001 };
+    assert_eq!(read[1].identity, identity);
+}
+
+#[tokio::test]
+async fn a_body_that_can_not_be_unpacked_is_told_as_stored_with_all_else_of_its_message() {
+    let fake = Fake::start(1).await;
+    let message = stored_with(0, (0, 1), (sys_flag::COMPRESSED, 0), "UNIQ_KEY\u{1}id\u{2}", b"not packed");
+    fake.script().log.insert(0, vec![message]);
+    let (member, owned) = Member::owner(&fake).await;
+    let delivery = member.read(&owned, 0).await.0.remove(0);
+    assert_eq!(delivery.undecodable.unwrap().raw, "not packed");
+    assert_eq!(&*delivery.message.id, "id");
+}
+
+#[tokio::test]
+async fn keys_and_kinds_of_content_come_from_properties_and_an_id_is_always_there() {
+    let fake = Fake::start(1).await;
+    let properties = "order\u{1}o-1\u{2}content-type\u{1}text/plain\u{2}__SHARDINGKEY\u{1}k\u{2}";
+    fake.script().log.insert(0, vec![stored_with(0, (0, 1), (0, 3), properties, b"m")]);
+    let mut keyed = config(&fake, "me");
+    keyed.key = KeySource::Property("order".into());
+    let mut member = Member::join(keyed);
+    let owned = member.acquired().await;
+    let delivery = member.read(&owned, 0).await.0.remove(0);
+    assert_eq!((delivery.key, delivery.redeliveries), (Some(KeyHash::of(b"o-1")), 3));
+    let message = delivery.message;
+    assert_eq!((message.key.as_deref(), message.content_type.as_deref()), (Some("o-1"), Some("text/plain")));
+    // The broker's own: its address and the place in its log.
+    assert_eq!(&*message.id, "7F000001000000010000000000000001");
+}
+
+#[tokio::test]
+async fn a_fetch_brings_no_more_than_is_asked_for_and_at_least_one() {
+    let fake = Fake::start(1).await;
+    fake.store(0, &["a", "a", "a"]);
+    let (member, owned) = Member::owner(&fake).await;
+    let request = |count, bytes| FetchRequest {
+        queue: owned.queue,
+        epoch: owned.epoch,
+        from: Position(0),
+        count,
+        bytes,
+    };
+    for (count, bytes, expected) in [(2, 1 << 20, 2), (100, 1 << 20, 3), (32, 1, 1)] {
+        let fetched = member.reader.fetch(request(count, bytes)).await.unwrap();
+        let Fetched::Deliveries { deliveries, next, .. } = fetched else { panic!("{fetched:?}") };
+        assert_eq!((deliveries.len(), next), (expected, Position(expected as u64)));
+    }
+    // Brokers give 32 at most.
+    let script = fake.script();
+    let pulls = script.journal.iter().filter(|c| c.code == 11);
+    let counts: Vec<_> = pulls.filter_map(|c| c.fields.get("maxMsgNums")).collect();
+    assert_eq!(counts, ["2", "32", "32"]);
+}
+
+#[tokio::test]
+async fn a_broker_that_knows_less_than_we_do_is_told_or_looked_for_again() {
+    let fake = Fake::start(1).await;
+    let (member, owned) = Member::owner(&fake).await;
+    // The subscription, then the topic.
+    for (refusal, code) in [(24, 34), (17, 105)] {
+        let before = fake.count(code);
+        fake.script().answers.insert(11, Command::response(refusal, 0).remark("unknown"));
+        member.fetch(&owned, 0).await.unwrap_err();
+        fake.until("a new word", |script| script.journal.iter().filter(|c| c.code == code).count() > before)
+            .await;
+    }
 }
 
 #[tokio::test]
@@ -147,6 +219,9 @@ async fn nothing_behind_the_end_of_the_queue_is_passed_over_whatever_the_broker_
         fake.script().answers.insert(11, answer(code, i64::MAX));
         assert_eq!(member.read(&owned, 5).await.1, Position(9), "code {code}");
     }
+    // What it knows as the end may lag behind where we are.
+    fake.script().answers.insert(11, answer(19, 12));
+    assert_eq!(member.read(&owned, 12).await.1, Position(12));
     // A place is not covered by a message's checksum.
     let far = answer(0, 6).body(stored(0, 1 << 40, 1, "a", b"far"));
     for absurd in [far, answer(21, i64::MAX).remark("OFFSET_OVERFLOW_BADLY")] {

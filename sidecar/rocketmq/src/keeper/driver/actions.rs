@@ -45,7 +45,7 @@ impl Driver {
     }
 
     /// Tells the shell and the other halves what became of a queue.
-    fn tell(&mut self, action: Action) {
+    pub(super) fn tell(&mut self, action: Action) {
         let leases = &self.shared.leases;
         let event = match action {
             Action::Acquired { queue, epoch, deadline, cursor } => {

@@ -1,14 +1,20 @@
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use lockstep_broker::{Clock, LeaseEvent};
-use lockstep_model::Epoch;
+use lockstep_model::{Epoch, Position};
 use tokio::{sync::mpsc, time::timeout};
 
-use super::{Driver, Event, Outbox, Shared, Wish};
+use super::{Driver, Event, Leaving, Outbox, Shared, Wish};
 use crate::{
     Config, KeySource, StartPosition,
     codec::BodyLimits,
+    keeper::machine::Action,
     problem::reason,
+    protocol::MessageQueue,
     remoting::{CredentialsSource, Remoting, RemotingConfig},
 };
 
@@ -61,4 +67,43 @@ async fn a_peer_that_never_stops_talking_does_not_keep_the_answers_of_others_wai
         .expect("the answer of the name server's address must be heard");
     drop(wishes);
     driver.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_leave_waits_for_the_first_queues_to_be_given_back_and_no_longer() {
+    let (remoting, _) = Remoting::new(RemotingConfig::default());
+    let mut driver = Driver::new(Arc::new(Shared::new(config(), remoting)), Arc::default());
+    let broker: Arc<str> = Arc::from("b");
+    let queues: BTreeSet<MessageQueue> = (0..2)
+        .map(|queue_id| MessageQueue { topic: "t".into(), broker_name: Arc::clone(&broker), queue_id })
+        .collect();
+    let now = driver.shared.now();
+    driver.joined = true;
+    driver.machine.join();
+    driver.machine.link_up(now, &broker, Duration::ZERO);
+    driver.machine.assign(now, &queues, true);
+    while let Some(action) = driver.machine.poll() {
+        match action {
+            Action::Lock { ticket, .. } => driver.machine.locked(now, ticket, Some(&queues)),
+            Action::FindPosition { queue, ticket, .. } => {
+                driver.machine.positioned(now, &queue, ticket, Some(Position(0)));
+            }
+            acquired => driver.tell(acquired),
+        }
+    }
+    let (queue, epoch) = driver.machine.owned().next().map(|(queue, epoch)| (queue.clone(), epoch)).unwrap();
+    let is_member = |driver: &Driver| matches!(driver.leaving, Some(Leaving::Registered { .. }));
+    driver.wished(Wish::Leave);
+    driver.go_on_leaving(now);
+    assert!(is_member(&driver), "nothing was given back yet");
+    driver.wished(Wish::Release(driver.shared.leases.id(&queue), epoch));
+    driver.go_on_leaving(now);
+    assert!(is_member(&driver), "its lock is still there");
+    while let Some(action) = driver.machine.poll() {
+        if let Action::Unlock { queue, ticket } = action {
+            driver.machine.unlocked(now, &queue, ticket);
+        }
+    }
+    driver.go_on_leaving(now);
+    assert_eq!(driver.leaving, Some(Leaving::Unregistering), "the other queue may take its time");
 }
