@@ -30,6 +30,7 @@ pub fn beside_java(site: &Site, plan: &Plan) -> String {
     let log = world.folder.join("java-member.log");
     let mut java = java_member(&world, &log);
     wait_until("the Java member takes messages", Duration::from_secs(60), || {
+        assert!(java.is_running(), "it ended: {}", java.output());
         !read_history(&log).events().is_empty()
     });
     come_and_go(&mut world, plan);

@@ -15,9 +15,16 @@ final class Member {
         consumer.setNamesrvAddr(namesrv);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.setInstanceName(instance);
+        // On a busy machine the first answers take longer than the 3 s after which the client gives up its start.
+        consumer.setMqClientApiTimeout(30_000);
         consumer.subscribe(topic, tags);
         consumer.registerMessageListener(listener);
-        consumer.start();
+        try {
+            consumer.start();
+        } catch (Exception failure) {
+            failure.printStackTrace();
+            System.exit(1);
+        }
         System.err.println("started");
         while (System.in.read() >= 0) {
             // Whoever started us holds the other end.
