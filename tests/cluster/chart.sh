@@ -15,7 +15,7 @@ cache=${XDG_CACHE_HOME:-$HOME/.cache}/lockstep
 operator=${LOCKSTEP_OPERATOR:-}
 [ -x "$operator" ] || { echo "chart.sh: LOCKSTEP_OPERATOR must name the operator's program" >&2; exit 1; }
 # Parses expressions of alerts; a wheel without dependencies.
-promql=promql-parser==0.11.0
+promql='promql-parser==0.11.0'
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/lockstep-chart-XXXXXX")
 export CLUSTER_STATE=$work/cluster KUBECONFIG=$work/cluster/admin.kubeconfig
@@ -96,9 +96,18 @@ metrics:
   prometheusRule: {enabled: true, labels: {release: prometheus}, alertLabels: {team: shop}, oldestAgeSeconds: 60}
 YAML
 
+cat >"$work/bare.yaml" <<'YAML'
+crds: {enabled: false}
+tests: {enabled: false}
+rbac: {create: false, aggregate: false}
+serviceAccount: {create: false, name: mine}
+podDisruptionBudget: {enabled: false}
+admissionPolicy: {enabled: false}
+YAML
+
 names=(defaults everything watchNamespaces crds-off)
 declare -A matrix=([defaults]="" [everything]="--values=$everything" [watchNamespaces]="--set=watchNamespaces={shop,mall}"
-  [crds-off]="--set=crds.enabled=false,tests.enabled=false,rbac.create=false,rbac.aggregate=false,serviceAccount.create=false,serviceAccount.name=mine,podDisruptionBudget.enabled=false,admissionPolicy.enabled=false")
+  [crds-off]="--values=$work/bare.yaml")
 
 # render NAME [ARGUMENT...] : the chart with the values of that name.
 render() {
@@ -227,7 +236,7 @@ PYTHON
 
 # Kinds of the Prometheus operator, with the fields that the chart uses: others are refused.
 stub_kinds() {
-  local texts='{type: object, additionalProperties: {type: string}}' names='{type: array, items: {type: string}}'
+  local texts='{type: object, additionalProperties: {type: string}}' list='{type: array, items: {type: string}}'
   local head='apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata:'
@@ -243,12 +252,12 @@ spec:
     served: true
     storage: true
     $tail {
-      namespaceSelector: {type: object, properties: {any: {type: boolean}, matchNames: $names}},
+      namespaceSelector: {type: object, properties: {any: {type: boolean}, matchNames: $list}},
       selector: {type: object, properties: {matchLabels: $texts, matchExpressions: {type: array, items: {type: object,
-        properties: {key: {type: string}, operator: {type: string}, values: $names}}}}},
+        properties: {key: {type: string}, operator: {type: string}, values: $list}}}}},
       podMetricsEndpoints: {type: array, items: {type: object, properties: {port: {type: string}, path: {type: string},
         interval: {type: string}, scrapeTimeout: {type: string}, honorLabels: {type: boolean},
-        relabelings: {type: array, items: {type: object, properties: {action: {type: string}, sourceLabels: $names,
+        relabelings: {type: array, items: {type: object, properties: {action: {type: string}, sourceLabels: $list,
           targetLabel: {type: string}}}}}}}}}}}}
 ---
 $head {name: prometheusrules.monitoring.coreos.com}
@@ -442,7 +451,10 @@ examples() {
     ok "example $(basename "$file")"
   done
   render defaults --show-only templates/tests/render.yaml | kubectl apply --dry-run=server --output json --filename - |
-    python3 -c 'import json, sys; print(next(item["data"]["group.yaml"] for item in json.load(sys.stdin)["items"] if item["kind"] == "ConfigMap"))' |
+    python3 -c '
+import json, sys
+maps = (item for item in json.load(sys.stdin)["items"] if item["kind"] == "ConfigMap")
+print(next(maps)["data"]["group.yaml"])' |
     "$operator" render -f - >/dev/null || wrong "the operator refuses the group of helm test"
   json "$chart/Chart.yaml" | python3 -c '
 import json, sys, textwrap
