@@ -21,11 +21,12 @@ pub use wave::{Wave, WaveView};
 use crate::{Observed, Settings, hash};
 
 /// The annotations that a plan reads from the live Deployment and writes to the next.
-pub const MARKS: [&str; 4] = [
+pub const MARKS: [&str; 5] = [
     annotations::INPUT_HASH,
     annotations::BUILT_BY,
     annotations::SUBSCRIPTION_HASH,
     annotations::UPGRADED_TO,
+    annotations::DRAIN_SECONDS,
 ];
 
 /// What a group is compared by.
@@ -65,16 +66,18 @@ pub fn plan(observed: &Observed, settings: &Settings, view: &WaveView<'_>, hashe
     let upgrade = outdated.filter(|_| !changed);
     let waits = upgrade.is_some_and(|live| !view.admit(live, &ours, settings.upgrade_groups_max));
     let image = group.spec.sidecar.image.as_ref().unwrap_or(&settings.sidecar_image);
+    let kept = live.filter(|_| waits || !changed && upgrade.is_none());
+    let mut marks = marks(kept, upgrade.is_some(), &ours, hashes);
+    let drain_seconds = kept.and_then(drain_seconds).unwrap_or(group.contract().drain_timeout().as_secs());
+    if !waits {
+        marks.insert(annotations::DRAIN_SECONDS, drain_seconds.to_string());
+    }
     Plan {
         template: if waits { TemplateSource::KeepLive } else { TemplateSource::Build },
         sidecar_image: image.clone(),
         strategy: strategy(observed, hashes),
-        marks: marks(
-            live.filter(|_| waits || !changed && upgrade.is_none()),
-            upgrade.is_some(),
-            &ours,
-            hashes,
-        ),
+        drain_seconds,
+        marks,
         touch: untouched(&observed.pods, &observed.reports, &hashes.hot),
         waits_for_upgrade: waits,
     }
@@ -112,6 +115,12 @@ fn marks(
 
 fn mark<'a>(deployment: &'a Deployment, name: &str) -> Option<&'a String> {
     deployment.metadata.annotations.as_ref()?.get(name)
+}
+
+/// The drain's time that the live pods were built with. Its default follows a hot field, and a change of that must not
+/// replace them.
+fn drain_seconds(live: &Deployment) -> Option<u64> {
+    mark(live, annotations::DRAIN_SECONDS)?.parse().ok()
 }
 
 fn is_recreating(deployment: &Deployment) -> bool {

@@ -77,7 +77,8 @@ pub const FIELDS: &[FieldHeat] = &[
     cold("spec.delivery.headersSecretRef.name", "a mounted Secret; its content is followed"),
     hot(
         "spec.delivery.timeoutSeconds",
-        "holds from the next attempt on; the default of `drain.timeoutSeconds` follows it, which is cold",
+        "holds from the next attempt on; without `drain.timeoutSeconds` the drain follows it, in a living pod up to what the \
+         pod was built with",
     ),
     hot("spec.delivery.maxInFlight", "holds at once; attempts above a lowered limit end first"),
     hot("spec.delivery.statusCodes.done", "holds for answers from then on"),
@@ -99,7 +100,10 @@ pub const FIELDS: &[FieldHeat] = &[
     hot("spec.retry.onDataLoss", "holds at once, for stopped queues too"),
     cold("spec.deadLetter.policy", "a new session with the source"),
     cold("spec.deadLetter.name", "a new session with the source"),
-    cold("spec.drain.timeoutSeconds", "the pod's termination grace period rests on it"),
+    cold(
+        "spec.drain.timeoutSeconds",
+        "the pod's termination grace period rests on it; left out, pods that live keep the time they were built with",
+    ),
     hot("spec.sidecar.logLevel", "holds at once"),
     cold("spec.sidecar.adminPort", "the pod's probes rest on it"),
 ];

@@ -38,6 +38,8 @@ pub mod env {
     pub const GROUP_UID: &str = "LOCKSTEP_GROUP_UID";
     /// The application's shutdown time in seconds: how long dispatch stays held after its shutdown hook.
     pub const APPLICATION_GRACE_SECONDS: &str = "LOCKSTEP_APPLICATION_GRACE_SECONDS";
+    /// The longest drain in seconds that the pod's termination grace period has room for.
+    pub const DRAIN_SECONDS: &str = "LOCKSTEP_DRAIN_SECONDS";
 }
 
 /// Files and folders in the sidecar's container.
@@ -139,4 +141,6 @@ pub mod annotations {
     /// On a Deployment that was last changed by an upgrade of the operator and not by its user: the [`BUILT_BY`] of that
     /// upgrade. Until all of its pods are there, it holds a place in the wave.
     pub const UPGRADED_TO: &str = "lockstep.dev/upgraded-to";
+    /// On a Deployment: the drain's time in seconds that its pods were built with ([`super::env::DRAIN_SECONDS`]).
+    pub const DRAIN_SECONDS: &str = "lockstep.dev/drain-seconds";
 }

@@ -120,7 +120,8 @@ impl ConsumerGroup {
         })
     }
 
-    /// How long a drain may take: as given, else the longest attempt and a reserve.
+    /// How long a drain may take: as given, else the longest attempt and a reserve. A pod's own bound
+    /// ([`crate::names::env::DRAIN_SECONDS`]) is not looked at.
     pub fn drain_timeout(&self) -> Duration {
         self.spec.drain.timeout.unwrap_or(self.spec.delivery.timeout + defaults::DRAIN_RESERVE)
     }
@@ -129,12 +130,13 @@ impl ConsumerGroup {
     pub fn to_yaml(&self) -> String {
         let mut group = self.clone();
         group.resolve();
+        group.spec.drain.timeout = Some(group.drain_timeout());
         serde_yaml::to_string(&group).unwrap_or_default()
     }
 
-    /// Writes the defaults out that depend on other fields.
+    /// Writes the defaults out that depend on other fields of the same heat. The drain's is none of them: it is cold and
+    /// its default follows a hot field.
     pub(crate) fn resolve(&mut self) {
         self.spec.retry.when_exhausted = Some(self.when_exhausted());
-        self.spec.drain.timeout = Some(self.drain_timeout());
     }
 }

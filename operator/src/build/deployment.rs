@@ -62,7 +62,7 @@ impl Built {
         owned: &Owned,
     ) -> Result<Self, BuildError> {
         let cold = configmaps::cold(contract, owned);
-        let template = pod::template(group, contract, owned, &cold, &plan.sidecar_image)?;
+        let template = pod::template(group, plan, contract, owned, &cold)?;
         Ok(Self { template, cold })
     }
 

@@ -8,6 +8,7 @@ use lockstep_contract::{self as contract, names};
 use lockstep_crds::ConsumerGroup;
 
 use super::{BuildError, Owned, hooks, sidecar, volumes};
+use crate::rollout::Plan;
 
 /// What Kubernetes gives a pod to end where its template says nothing, in seconds.
 const GRACE_SECONDS: i64 = 30;
@@ -16,10 +17,10 @@ const RESERVE_SECONDS: i64 = 5;
 
 pub(super) fn template(
     group: &ConsumerGroup,
+    plan: &Plan,
     contract: &contract::ConsumerGroup,
     owned: &Owned,
     cold: &ConfigMap,
-    image: &str,
 ) -> Result<PodTemplateSpec, BuildError> {
     let mut template = group.spec.template.clone();
     let metadata = template.metadata.get_or_insert_default();
@@ -37,14 +38,14 @@ pub(super) fn template(
     let (volumes, mounts) = volumes::of(contract, cold.name_any(), &owned.group);
     spec.volumes.get_or_insert_default().extend(volumes);
     let grace = spec.termination_grace_period_seconds.unwrap_or(GRACE_SECONDS);
-    let mut sidecar = sidecar::container(&group.spec.sidecar, owned, image, grace, mounts);
+    let mut sidecar = sidecar::container(&group.spec.sidecar, owned, plan, grace, mounts);
     if spec.resources.is_some() && group.spec.sidecar.resources.is_none() {
         // A pod that requests as a whole must request no less than its containers together.
         sidecar.resources = None;
     }
     // Last: what the user starts before the application is there before the sidecar too, and outlives it.
     spec.init_containers.get_or_insert_default().push(sidecar);
-    let drain = i64::try_from(contract.drain_timeout().as_secs()).unwrap_or(i64::MAX);
+    let drain = i64::try_from(plan.drain_seconds).unwrap_or(i64::MAX);
     let total = drain.saturating_add(grace).saturating_add(RESERVE_SECONDS);
     spec.termination_grace_period_seconds = Some(total);
     Ok(template)

@@ -12,21 +12,22 @@ use lockstep_contract::names::{self, admin, env};
 use lockstep_crds::SidecarSpec;
 
 use super::Owned;
+use crate::rollout::Plan;
 
 /// A native sidecar: started before the application's containers, told last, restarted by itself.
 pub(super) fn container(
     spec: &SidecarSpec,
     owned: &Owned,
-    image: &str,
+    plan: &Plan,
     application_grace_seconds: i64,
     mounts: Vec<VolumeMount>,
 ) -> Container {
     Container {
         name: names::SIDECAR_CONTAINER.to_owned(),
-        image: Some(image.to_owned()),
+        image: Some(plan.sidecar_image.clone()),
         args: Some(vec!["run".to_owned()]),
         restart_policy: Some("Always".to_owned()),
-        env: Some(environment(owned, application_grace_seconds)),
+        env: Some(environment(owned, plan.drain_seconds, application_grace_seconds)),
         ports: Some(vec![ContainerPort {
             name: Some(names::ADMIN_PORT_NAME.to_owned()),
             container_port: spec.admin_port.into(),
@@ -61,7 +62,7 @@ pub(super) fn container(
     }
 }
 
-fn environment(owned: &Owned, application_grace_seconds: i64) -> Vec<EnvVar> {
+fn environment(owned: &Owned, drain_seconds: u64, application_grace_seconds: i64) -> Vec<EnvVar> {
     let field = |name: &str, path: &str| EnvVar {
         name: name.to_owned(),
         value: None,
@@ -80,6 +81,7 @@ fn environment(owned: &Owned, application_grace_seconds: i64) -> Vec<EnvVar> {
         field(env::NODE_NAME, "spec.nodeName"),
         text(env::GROUP_UID, owned.uid.clone()),
         text(env::APPLICATION_GRACE_SECONDS, application_grace_seconds.to_string()),
+        text(env::DRAIN_SECONDS, drain_seconds.to_string()),
     ]
 }
 

@@ -16,9 +16,9 @@ use lockstep_contract::{
 
 use super::{BuildError, Children, build, cold_name, hot_name};
 use crate::{
-    facts::Observed,
-    rollout::{Plan, Strategy, TemplateSource},
-    test_support::{children, group, object, observed},
+    facts::{Observed, Settings},
+    rollout::{self, Hashes, Plan, Strategy, TemplateSource, Wave, WaveView},
+    test_support::{children, group, object, observed, settings},
 };
 
 const FULL: &str = include_str!("../../tests/golden/full.in.yaml");
@@ -43,6 +43,7 @@ fn plan(template: TemplateSource, strategy: Strategy) -> Plan {
     Plan {
         template,
         sidecar_image: "sidecar:new".to_owned(),
+        drain_seconds: 35,
         strategy,
         marks: BTreeMap::new(),
         touch: Vec::new(),
@@ -67,7 +68,6 @@ fn the_sidecar_reads_the_same_group() {
         }
         // Written out: the sidecar shows resolved defaults.
         wanted.spec.retry.when_exhausted = Some(wanted.when_exhausted());
-        wanted.spec.drain.timeout = Some(wanted.drain_timeout());
         assert_eq!(parsed.group, wanted);
         assert!(parsed.group.metadata.creation_timestamp.is_some(), "`Latest` is this moment");
 
@@ -199,6 +199,68 @@ fn a_pod_has_the_time_of_its_drain_and_of_its_application() {
     assert_eq!(grace("spec: {template: {spec: {terminationGracePeriodSeconds: 0}}}"), (40, "0".to_owned()));
     let most = format!("spec: {{template: {{spec: {{terminationGracePeriodSeconds: {}}}}}}}", i64::MAX);
     assert_eq!(grace(&most).0, i64::MAX);
+}
+
+/// The default drain follows a hot field; the pods that live keep what they were built with.
+#[test]
+fn another_timeout_changes_no_pod_until_something_else_does() {
+    let after = |live: &Children, snippet: &str| {
+        let deployment = Some(Arc::new(live.deployment.clone()));
+        children(&Observed { deployment, ..observed(snippet) })
+    };
+    let drain = |children: &Children| {
+        let variables = sidecar(children).env.clone().unwrap();
+        let told = variables.into_iter().find(|variable| variable.name == env::DRAIN_SECONDS).unwrap();
+        let mark =
+            children.deployment.metadata.annotations.as_ref().unwrap()[annotations::DRAIN_SECONDS].clone();
+        assert_eq!(told.value, Some(mark.clone()));
+        assert_eq!(
+            pod(children).termination_grace_period_seconds.unwrap().to_string(),
+            (mark.parse::<i64>().unwrap() + 35).to_string()
+        );
+        mark
+    };
+    let first = children(&observed(""));
+    assert_eq!(drain(&first), "35");
+    for seconds in [5, 600] {
+        let changed = after(&first, &format!("spec: {{delivery: {{timeoutSeconds: {seconds}}}}}"));
+        assert_eq!(changed.deployment, first.deployment, "{seconds}");
+        assert_eq!(changed.cold, first.cold, "{seconds}");
+        assert_ne!(changed.hot, first.hot, "{seconds}");
+        // A new template for another reason takes it.
+        let other =
+            after(&changed, &format!("spec: {{delivery: {{timeoutSeconds: {seconds}, path: /other}}}}"));
+        assert_eq!(drain(&other), (seconds + 5).to_string());
+        let back = after(&other, "spec: {delivery: {path: /other}}");
+        assert_eq!(back.deployment, other.deployment, "{seconds}");
+    }
+    let given = after(&first, "spec: {drain: {timeoutSeconds: 90}}");
+    assert_eq!(drain(&given), "90");
+    assert_eq!(drain(&after(&given, "")), "35");
+    // What another writer made of the mark is no number: as if there were none.
+    let mut spoilt = first.clone();
+    spoilt
+        .deployment
+        .metadata
+        .annotations
+        .as_mut()
+        .unwrap()
+        .insert(annotations::DRAIN_SECONDS.to_owned(), "x".to_owned());
+    assert_eq!(after(&spoilt, "").deployment, first.deployment);
+}
+
+#[test]
+fn an_upgrade_takes_the_drain_of_the_changed_timeout() {
+    let mut live = children(&observed("")).deployment;
+    live.metadata.uid = Some("live".to_owned());
+    let changed =
+        Observed { deployment: Some(Arc::new(live)), ..observed("spec: {delivery: {timeoutSeconds: 60}}") };
+    let newer = Settings { version: "next".to_owned(), ..settings() };
+    let wave = Wave::default();
+    let view = WaveView { wave: &wave, deployments: &[] };
+    let upgrade = rollout::plan(&changed, &newer, &view, &Hashes::of(&changed.group));
+    assert_eq!(upgrade.drain_seconds, 65);
+    assert_eq!(pod(&build(&changed, &upgrade).unwrap()).termination_grace_period_seconds, Some(65 + 30 + 5));
 }
 
 #[test]

@@ -9,6 +9,8 @@ pub struct Plan {
     pub template: TemplateSource,
     /// The sidecar's image in a template that is built.
     pub sidecar_image: String,
+    /// The drain's time in a template that is built, in seconds.
+    pub drain_seconds: u64,
     /// How pods are replaced.
     pub strategy: Strategy,
     /// The Deployment's annotations by which the next plan knows what was done. They are written as they are, and none of

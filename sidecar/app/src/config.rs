@@ -12,6 +12,7 @@ mod watch;
 use std::{
     env, fs, io,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use lockstep_contract::{
@@ -118,6 +119,18 @@ impl Origin {
 /// Whether the operator started this process.
 pub fn in_pod() -> bool {
     env::var_os(names::env::GROUP_UID).is_some()
+}
+
+/// The longest drain that this pod was built for; `None` outside a pod.
+pub fn drain_bound() -> Option<Duration> {
+    let seconds = env::var(names::env::DRAIN_SECONDS).ok()?;
+    seconds.parse().ok().map(Duration::from_secs)
+}
+
+/// How long a drain may take. Its default follows `delivery.timeoutSeconds`, which may have grown beyond what the pod has
+/// time for: Kubernetes would kill the process before such a drain is over, so it is cut earlier.
+pub fn drain_timeout(group: &ConsumerGroup, bound: Option<Duration>) -> Duration {
+    bound.map_or(group.drain_timeout(), |bound| group.drain_timeout().min(bound))
 }
 
 /// The fields that differ and that only a restart applies.

@@ -24,7 +24,8 @@ use tracing::{info, warn};
 use crate::{
     admin::{self, Admin, AdminError},
     config::{
-        Assignment, DeliveryError, Loaded, Origin, delivery_settings, engine_config, health_settings, in_pod,
+        Assignment, DeliveryError, Loaded, Origin, delivery_settings, drain_bound, drain_timeout,
+        engine_config, health_settings, in_pod,
     },
     deliver::{Endpoint, Http, Settings, SettingsError, SourceInfo},
     health::HealthGate,
@@ -154,7 +155,7 @@ pub async fn serve<B: Broker>(broker: B, plan: Plan) -> Result<Ended, StartError
     let setup = Setup {
         clock: plan.clock,
         engine,
-        drain_timeout: group.drain_timeout(),
+        drain_timeout: drain_timeout(&group, drain_bound()),
         shutdown_time: shutdown_time(),
         state: plan.state,
         metrics,

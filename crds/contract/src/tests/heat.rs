@@ -68,13 +68,29 @@ fn a_change_moves_the_hash_of_its_own_file_only() {
     assert!(before.changes(&same).is_empty());
 }
 
-/// A longer attempt needs a longer drain, and that needs a new pod.
+/// The drain's default follows the timeout, and still no pod is replaced.
 #[test]
-fn a_longer_timeout_moves_the_default_drain_with_it() {
+fn another_timeout_is_hot_and_the_default_drain_follows_it() {
     let before = valid(ROCKETMQ).group;
-    let after = valid(&patched(ROCKETMQ, "spec: {delivery: {timeoutSeconds: 40}}")).group;
-    let paths: Vec<&str> = before.changes(&after).iter().map(|field| field.path).collect();
-    assert_eq!(paths, ["spec.delivery.timeoutSeconds", "spec.drain.timeoutSeconds"]);
+    for seconds in [5, 40, 3600] {
+        let change = format!("spec: {{delivery: {{timeoutSeconds: {seconds}}}}}");
+        let after = valid(&patched(ROCKETMQ, &change)).group;
+        let paths: Vec<&str> = before.changes(&after).iter().map(|field| field.path).collect();
+        assert_eq!(paths, ["spec.delivery.timeoutSeconds"]);
+        assert_eq!(after.cold_file(), before.cold_file());
+        assert!(!after.cold_file().contains("drain"), "{}", after.cold_file());
+        let mounted = parse_mounted(&before.cold_file(), &after.hot_file()).unwrap_or_else(|m| panic!("{m}"));
+        assert_eq!(mounted.group, after);
+        assert_eq!(mounted.group.drain_timeout().as_secs(), seconds + 5);
+    }
+    let given = valid(&patched(ROCKETMQ, "spec: {drain: {timeoutSeconds: 50}}")).group;
+    assert!(given.cold_file().contains("drain:\n    timeoutSeconds: 50"), "{}", given.cold_file());
+    let shorter =
+        valid(&patched(ROCKETMQ, "spec: {drain: {timeoutSeconds: 50}, delivery: {timeoutSeconds: 5}}"));
+    assert_eq!(given.cold_file(), shorter.group.cold_file());
+    let mounted =
+        parse_mounted(&given.cold_file(), &shorter.group.hot_file()).unwrap_or_else(|m| panic!("{m}"));
+    assert_eq!(mounted.group.drain_timeout().as_secs(), 50);
 }
 
 /// The hash names ConfigMaps and is compared over versions, so it must not change.

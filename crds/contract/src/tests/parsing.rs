@@ -17,7 +17,7 @@ fn the_smallest_manifest_has_every_default() {
     assert_eq!(group.spec.delivery.max_in_flight.get(), 32);
     assert_eq!(group.spec.retry.backoff.policy, BackoffPolicy::Exponential);
     assert_eq!(group.spec.retry.when_exhausted, Some(WhenExhausted::Block));
-    assert_eq!(group.spec.drain.timeout, Some(Duration::from_secs(35)));
+    assert_eq!((group.spec.drain.timeout, group.drain_timeout()), (None, Duration::from_secs(35)));
     let Some(SourceKind::RocketMq(rocketmq)) = group.spec.source.kind() else { panic!("no RocketMQ") };
     assert_eq!(rocketmq.lock_lifetime, Duration::from_secs(60));
 }
@@ -46,8 +46,9 @@ fn a_full_manifest_is_read() {
 #[test]
 fn the_resolved_manifest_is_read_as_the_same_group() {
     for text in [ROCKETMQ, RABBITMQ, ACTIVEMQ, FULL] {
-        let group = valid(text).group;
+        let mut group = valid(text).group;
         let resolved = group.to_yaml();
+        group.spec.drain.timeout = Some(group.drain_timeout());
         assert_eq!(valid(&resolved).group, group, "{resolved}");
         assert!(resolved.contains("whenExhausted: Block"), "{resolved}");
     }

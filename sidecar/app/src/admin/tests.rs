@@ -54,7 +54,7 @@ async fn rig() -> Rig {
                     let known = queue == "q/0";
                     reply.send(if known { Ok(()) } else { Err(ByHandError::UnknownQueue(queue)) }).ok();
                 }
-                Command::Drain | Command::Checked { .. } | Command::Reload(_) => {}
+                Command::Drain | Command::Checked { .. } | Command::Reload { .. } => {}
             }
         }
     };

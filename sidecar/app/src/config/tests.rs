@@ -77,9 +77,19 @@ fn hot_changes_are_not_cold_ones() {
     assert_eq!(cold_changes(&before, &hot), Vec::<&str>::new());
     let cold = group("\n  ordering: {mode: PerKey}\n  delivery: {path: /other}\n");
     assert_eq!(cold_changes(&before, &cold), ["spec.ordering.mode", "spec.delivery.path"]);
-    // The default of the drain follows the timeout, and the pod's grace period rests on it.
+    // The default of the drain follows the timeout and is no cold change.
     let (before, after) = (group(""), group("\n  delivery: {timeoutSeconds: 3}\n"));
-    assert_eq!(cold_changes(&before, &after), ["spec.drain.timeoutSeconds"]);
+    assert_eq!(cold_changes(&before, &after), Vec::<&str>::new());
+}
+
+#[test]
+fn a_drain_follows_the_timeout_up_to_what_its_pod_was_built_with() {
+    let seconds = Duration::from_secs;
+    let longer = group("\n  delivery: {timeoutSeconds: 60}\n");
+    assert_eq!(drain_timeout(&longer, None), seconds(65));
+    assert_eq!(drain_timeout(&longer, Some(seconds(35))), seconds(35));
+    assert_eq!(drain_timeout(&group("\n  delivery: {timeoutSeconds: 3}\n"), Some(seconds(35))), seconds(8));
+    assert_eq!(drain_timeout(&group("\n  drain: {timeoutSeconds: 90}\n"), Some(seconds(90))), seconds(90));
 }
 
 #[test]

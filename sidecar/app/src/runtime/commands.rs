@@ -1,6 +1,6 @@
 //! What the rest of the process may ask of the loop.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use lockstep_broker::Broker;
 use lockstep_contract::Status;
@@ -29,7 +29,12 @@ pub enum Command {
         problem: Option<Arc<str>>,
     },
     /// Hot settings changed.
-    Reload(Box<Config>),
+    Reload {
+        /// The engine's.
+        engine: Box<Config>,
+        /// How long a drain that begins from now on may take.
+        drain_timeout: Duration,
+    },
     /// A person's way past one message.
     ByHand {
         /// The queue's name.
@@ -80,7 +85,8 @@ impl<B: Broker, D: Deliver> Shell<B, D> {
                     self.set_free(keeper);
                 }
             }
-            Command::Reload(config) => {
+            Command::Reload { engine: config, drain_timeout } => {
+                self.drain_timeout = drain_timeout;
                 if config.timeout > self.longest_timeout {
                     self.longest_timeout = config.timeout;
                     self.state.mark_running(config.timeout);

@@ -15,7 +15,10 @@ use tracing::{error, info, warn};
 
 use super::{Plan, Shared};
 use crate::{
-    config::{Assignment, Origin, Watch, cold_changes, delivery_settings, engine_config, health_settings},
+    config::{
+        Assignment, Origin, Watch, cold_changes, delivery_settings, drain_bound, drain_timeout,
+        engine_config, health_settings,
+    },
     deliver::{Endpoint, Http, SourceInfo},
     health::HealthGate,
     runtime::Command,
@@ -38,6 +41,8 @@ pub(super) struct Reload {
     source: SourceInfo,
     /// What the process started with, for what the manifest does not say.
     engine: lockstep_core::Config,
+    /// The longest drain so far: an attempt that runs may have begun under a longer timeout.
+    drain_timeout: Duration,
     log_level: LogLevel,
     shared: Arc<Shared>,
     http: Arc<Http>,
@@ -60,6 +65,7 @@ impl Reload {
             callback: plan.callback.clone(),
             source: plan.source.clone(),
             engine,
+            drain_timeout: drain_timeout(&plan.loaded.group, drain_bound()),
             log_level: plan.log_level.clone(),
             shared,
             http,
@@ -124,8 +130,25 @@ impl Reload {
             Err(problem) => warn!("the health check stays as it is: {problem}"),
         }
         let lockstep_core::Config { capabilities, seed, quiet_until, .. } = self.engine;
-        let config = engine_config(&self.with_cold_fields(), capabilities, seed, quiet_until);
-        Some(Command::Reload(Box::new(config)))
+        let group = self.with_cold_fields();
+        let engine = Box::new(engine_config(&group, capabilities, seed, quiet_until));
+        self.follow_drain(&group);
+        Some(Command::Reload { engine, drain_timeout: self.drain_timeout })
+    }
+
+    /// The drain's default follows the timeout.
+    fn follow_drain(&mut self, group: &ConsumerGroup) {
+        let allowed = drain_timeout(group, drain_bound());
+        if allowed < group.drain_timeout() {
+            let (seconds, wanted) = (allowed.as_secs(), group.drain_timeout().as_secs());
+            warn!(
+                seconds,
+                wanted,
+                "a drain is cut at what this pod was built with, which the timeout has outgrown: what is cut is \
+                 delivered again; kubectl rollout restart does not change it, a change of the pod template does"
+            );
+        }
+        self.drain_timeout = self.drain_timeout.max(allowed);
     }
 
     /// The group in force: hot fields as they are now, cold ones as at the start.
