@@ -23,7 +23,7 @@ fi
 # Without a target, the flags would hold for procedural macros too, which can't be static.
 export RUSTFLAGS="-C target-feature=+crt-static"
 cd "$root"
-cargo build --quiet --release --target "$target" -p lockstep-sidecar -p lockstep-operator -p lockstep-tests-e2e --bins
+cargo build --quiet --release --target "$target" -p lockstep-sidecar -p lockstep-operator -p lockstep-test-app --bins
 built=${CARGO_TARGET_DIR:-target}/$target/release
 for program in lockstep-sidecar lockstep-operator lockstep-test-app; do
   bash "$here/image.sh" "$folder/$program.tar" "localhost/$program:$tag" "$built/$program"

@@ -9,7 +9,6 @@
 
 pub mod api;
 pub mod cluster;
-pub mod collector;
 pub mod lone;
 pub mod plan;
 pub mod runner;

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 
 use lockstep_tests_support::{
     brokers::{RocketMqOptions, RocketMqServers},
+    collector::Collector,
     rocketmq,
 };
 
 use crate::{
     api::Api,
     cluster::{Cluster, Kind, NODE},
-    collector::Collector,
 };
 
 /// The broker's name.
@@ -110,9 +110,6 @@ impl Site {
 
 /// The chart's folder.
 pub fn chart() -> PathBuf {
-    if let Some(other) = std::env::var_os("LOCKSTEP_CHART") {
-        return other.into();
-    }
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../charts/lockstep")
 }
 

@@ -14,6 +14,7 @@
 pub mod app;
 pub mod behaviour;
 pub mod brokers;
+pub mod collector;
 pub mod http;
 pub mod ports;
 pub mod process;

@@ -13,10 +13,10 @@ use std::{
     time::Duration,
 };
 
-use lockstep_tests_e2e::collector::Mark;
 use lockstep_tests_support::{
     app::{App, Identity, Options},
     behaviour::Rule,
+    collector::Mark,
     time::now_micros,
 };
 use tokio::signal::unix::{SignalKind, signal};

@@ -10,8 +10,8 @@ use std::{
     thread,
 };
 
+use crate::time::now_micros;
 use lockstep_history::{Event, History, Outcome};
-use lockstep_tests_support::time::now_micros;
 
 /// Something in an application's life that is no event of a history.
 #[derive(Debug, Clone, PartialEq, Eq)]
