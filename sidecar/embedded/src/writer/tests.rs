@@ -43,6 +43,9 @@ impl StorageBackend for Device {
     }
 
     fn sync_data(&self) -> io::Result<()> {
+        if self.space.load(Ordering::Relaxed) == 0 {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
         self.inner.sync_data()
     }
 
@@ -61,25 +64,29 @@ fn on_device() -> (Store, Arc<AtomicU64>) {
 
 #[test]
 fn of_a_transaction_that_fails_nothing_is_said_to_be_done() {
-    let (store, space) = on_device();
-    let signals =
-        Signals { written: watch::channel(()).0, failure: RwLock::default(), session: watch::channel(()).0 };
-    space.store(0, Ordering::Relaxed);
-    let (sender, commands) = mpsc::channel(8);
-    // The first fits, and its transaction does not.
-    let outcomes = [0, 64 << 20, 0].map(|size| {
-        let (reply, outcome) = oneshot::channel();
-        let message = NewMessage { body: vec![7; size].into(), ..NewMessage::default() };
-        sender.try_send(Command::Publish { queue: QueueId(0), message, reply }).unwrap();
-        outcome
-    });
-    drop(sender);
-    write_all(&store, &signals, commands);
-    for outcome in outcomes {
-        assert_eq!(outcome.blocking_recv().unwrap(), Err(StoreError::Full));
+    // The second message does not fit; or all do, and the end of the transaction fails.
+    for sizes in [[0, 8 << 20, 0], [0, 0, 0]] {
+        let (store, space) = on_device();
+        let signals = Signals {
+            written: watch::channel(()).0,
+            failure: RwLock::default(),
+            session: watch::channel(()).0,
+        };
+        space.store(0, Ordering::Relaxed);
+        let (sender, commands) = mpsc::channel(8);
+        let outcomes = sizes.map(|size| {
+            let (reply, outcome) = oneshot::channel();
+            let message = NewMessage { body: vec![7; size].into(), ..NewMessage::default() };
+            sender.try_send(Command::Publish { queue: QueueId(0), message, reply }).unwrap();
+            outcome
+        });
+        drop(sender);
+        write_all(&store, &signals, commands);
+        for outcome in outcomes {
+            assert_eq!(outcome.blocking_recv().unwrap(), Err(StoreError::Full), "{sizes:?}");
+        }
+        assert_eq!(store.queue(QueueId(0)).unwrap().end, 0, "{sizes:?}");
     }
-    assert_eq!(store.queue(QueueId(0)).unwrap().end, 0);
-    assert_eq!(store.read(QueueId(0), 0, 8, 1 << 20).unwrap().deliveries.len(), 0);
 }
 
 #[tokio::test]

@@ -159,10 +159,20 @@ async fn a_start_by_time_goes_on_behind_messages_that_are_too_old() {
 
 #[tokio::test]
 async fn a_start_by_time_is_a_place_that_the_queue_can_have() {
-    let fake = Fake::start(1).await;
-    fake.script().log.insert(0, vec![stored(0, 1 << 40, 1, "a", b"far")]);
-    fake.script().answers.insert(29, Command::response(0, 0).field("offset", 0));
-    let mut timed = config(&fake, "me");
-    timed.start = StartPosition::At(1_700_000_000_001);
-    assert_eq!(Member::join(timed).acquired().await.cursor, Position(0));
+    let far = stored(0, 1 << 40, 1, "a", b"far");
+    let absurd = Command::response(0, 0).field("nextBeginOffset", i64::MAX).field("minOffset", 0);
+    let absurd = absurd.field("maxOffset", 1).body(far.clone());
+    // When the broker's own word does not show the damage either, the end of the queue is the most.
+    for (answer, start) in [(None, 0), (Some(absurd), 1)] {
+        let fake = Fake::start(1).await;
+        {
+            let mut script = fake.script();
+            script.log.insert(0, vec![far.clone()]);
+            script.answers.insert(29, Command::response(0, 0).field("offset", 0));
+            script.answers.extend(answer.map(|answer| (11, answer)));
+        }
+        let mut timed = config(&fake, "me");
+        timed.start = StartPosition::At(1_700_000_000_001);
+        assert_eq!(Member::join(timed).acquired().await.cursor, Position(start));
+    }
 }

@@ -83,12 +83,12 @@ async fn a_leave_waits_for_the_first_queues_to_be_given_back_and_no_longer() {
     driver.machine.link_up(now, &broker, Duration::ZERO);
     driver.machine.assign(now, &queues, true);
     while let Some(action) = driver.machine.poll() {
-        match action {
-            Action::Lock { ticket, .. } => driver.machine.locked(now, ticket, Some(&queues)),
-            Action::FindPosition { queue, ticket, .. } => {
-                driver.machine.positioned(now, &queue, ticket, Some(Position(0)));
-            }
-            acquired => driver.tell(acquired),
+        if let Action::Lock { ticket, .. } = action {
+            driver.machine.locked(now, ticket, Some(&queues));
+        } else if let Action::FindPosition { queue, ticket, .. } = action {
+            driver.machine.positioned(now, &queue, ticket, Some(Position(0)));
+        } else {
+            driver.tell(action);
         }
     }
     let (queue, epoch) = driver.machine.owned().next().map(|(queue, epoch)| (queue.clone(), epoch)).unwrap();
