@@ -69,6 +69,8 @@ impl Cluster {
         let found = self.path.split(':').map(own).find(|path| path.is_file());
         let mut command = Command::new(found.unwrap_or_else(|| program.into()));
         command.env("KUBECONFIG", self.kubeconfig()).env("PATH", &self.path);
+        // What one program found out before the chart was there must not be another's truth.
+        command.env("KUBECACHEDIR", self.state.join("cache").join(program));
         // A stray helm configuration of the machine must not matter.
         for (name, folder) in [("CACHE", "cache"), ("CONFIG", "config"), ("DATA", "data")] {
             command.env(format!("HELM_{name}_HOME"), self.state.join("helm").join(folder));

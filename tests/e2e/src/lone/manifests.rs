@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use http::Method;
-use lockstep_crds::cases::{Case, Refused};
+use lockstep_crds::cases::{Base, Case, Refused};
 use serde_json::Value;
 
 use super::LoneSite;
@@ -48,8 +48,9 @@ pub(super) fn kept_and_broken(site: &LoneSite, _: &Plan) -> String {
         assert!(holds(&group, "Ready", "False"), "{case} is stalled and not unready: {group:#}");
         says(case, message);
     }
-    // The good ones are served though bad ones are beside them.
-    for (number, case) in Case::all().enumerate().filter(|(_, case)| case.refused != Refused::ByApiServer) {
+    // The good ones are served though bad ones are beside them; other sources come later.
+    let served = |case: &Case| case.refused != Refused::ByApiServer && case.base == Base::Rocket;
+    for (number, case) in Case::all().enumerate().filter(|(_, case)| served(case)) {
         let name = case.keeping()["metadata"]["name"].as_str().unwrap().to_owned();
         let path = format!("{}/{name}", paths::deployments(&format!("keeps-{number}")));
         site.api.await_object(
