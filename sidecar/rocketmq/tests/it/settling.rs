@@ -48,7 +48,10 @@ async fn what_a_frozen_process_was_about_to_write_is_not_written_behind_the_leas
     let mut settle = Box::pin(member.settler.settle(vec![dead_letter(&owned, &delivery)]));
     assert!(poll!(&mut commit).is_pending() && poll!(&mut settle).is_pending());
     // All tasks of the test run on this thread, and none beyond the lease.
-    thread::sleep(LOCK_LIFE / 2 + Duration::from_millis(1));
+    let over = member.clock.now() + LOCK_LIFE / 2;
+    while member.clock.now() <= over {
+        thread::park_timeout(Duration::from_millis(10));
+    }
     let late = [commit.await.unwrap_err(), settle.await.remove(0).unwrap_err()];
     assert_eq!(late.map(|error| error.certainty), [Certainty::NotDone; 2]);
     assert_eq!((fake.count(15), fake.count(36)), (commits, 0));
