@@ -43,7 +43,7 @@ pub(super) fn first_day(site: &Site, _: &Plan) -> String {
         });
     }
     assert_eq!(condition(&group, "Ready").map(|(status, ..)| status), Some("True"));
-    let shown = world.kubectl(&["get", "cgrp", GROUP]);
+    let shown = world.kubectl(&["get", "cgrp", GROUP, "--output=wide"]);
     for column in ["READY", "REASON", "PODS", "BACKLOG", "SOURCE", "AGE", GROUP, "True"] {
         assert!(shown.to_uppercase().contains(&column.to_uppercase()), "{column} is missing in:\n{shown}");
     }
