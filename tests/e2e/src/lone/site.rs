@@ -4,6 +4,7 @@ use std::{
     fs,
     io::{Read, Seek, SeekFrom},
     path::PathBuf,
+    time::Duration,
 };
 
 use serde_json::{Value, json};
@@ -38,6 +39,11 @@ impl LoneSite {
         let install = ["install", "lockstep", &folder, "--namespace", SYSTEM, "--create-namespace"];
         cluster.helm(&install).unwrap_or_else(|error| panic!("helm install: {error}"));
         let api = Api::new(&cluster.kubeconfig());
+        // kubectl remembers what it was told of the API server's resources, so it must not be told too soon.
+        let discovery = "/apis/lockstep.dev/v1alpha1";
+        api.await_object(discovery, "groups are known", Duration::from_secs(30), |found| {
+            found["resources"].is_array()
+        });
         let deployments = api.list(&format!("/apis/apps/v1/namespaces/{SYSTEM}/deployments"));
         let account =
             deployments[0]["spec"]["template"]["spec"]["serviceAccountName"].as_str().unwrap().to_owned();
