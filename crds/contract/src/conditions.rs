@@ -139,6 +139,10 @@ words! {
         NeverHealthy,
         /// The health check fails.
         HealthCheckFailed,
+        /// A Secret that the manifest names is missing, or a key in it. Of `SourceConnected` too.
+        SecretMissing,
+        /// A Secret's content can't be used.
+        SecretInvalid,
         /// The application answers as if the path, the method or the credentials were wrong.
         CallbackMisconfigured,
         /// Message after message would be given up.

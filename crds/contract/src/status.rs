@@ -282,8 +282,8 @@ pub struct Gap {
 }
 
 /// A condition as far as one pod knows it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct PodCondition {
     /// Which.
     #[serde(rename = "type")]
@@ -291,9 +291,7 @@ pub struct PodCondition {
     /// Whether it holds.
     pub status: ConditionStatus,
     /// Why.
-    #[serde(default)]
     pub reason: Reason,
     /// In a sentence.
-    #[serde(default)]
     pub message: String,
 }

@@ -107,6 +107,18 @@ impl Origin {
         Ok(Loaded { group, warnings, cold_hash, hot_hash })
     }
 
+    /// The admin port, from the cold file alone where that is enough: a faulty hot one must not keep the pod's own hook
+    /// from finding the sidecar.
+    pub fn admin_port(&self) -> u16 {
+        let group = match self {
+            Self::File(_) => self.load().ok().map(|loaded| loaded.group),
+            Self::Mounted { cold, hot: _ } => {
+                read(cold).ok().and_then(|cold| Some(parse(&cold, Strictness::Tolerant).ok()?.group))
+            }
+        };
+        group.map_or(names::ADMIN_PORT, |group| group.spec.sidecar.admin_port)
+    }
+
     /// The files to watch.
     pub fn files(&self) -> Vec<PathBuf> {
         match self {
@@ -130,7 +142,7 @@ pub fn drain_bound() -> Option<Duration> {
 /// How long a drain may take. Its default follows `delivery.timeoutSeconds`, which may have grown beyond what the pod has
 /// time for: Kubernetes would kill the process before such a drain is over, so it is cut earlier.
 pub fn drain_timeout(group: &ConsumerGroup, bound: Option<Duration>) -> Duration {
-    bound.map_or(group.drain_timeout(), |bound| group.drain_timeout().min(bound))
+    group.drain_timeout().min(bound.unwrap_or(Duration::MAX))
 }
 
 /// The fields that differ and that only a restart applies.

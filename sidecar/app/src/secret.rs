@@ -23,7 +23,7 @@ pub enum SecretError {
         /// The file.
         path: PathBuf,
         /// The field of the manifest that asks for it.
-        needed_by: &'static str,
+        needed_by: String,
         /// What the system says.
         source: io::Error,
     },
@@ -33,8 +33,15 @@ pub enum SecretError {
         /// The file.
         path: PathBuf,
         /// The field of the manifest that asks for it.
-        needed_by: &'static str,
+        needed_by: String,
     },
+}
+
+impl SecretError {
+    /// Whether there is no such file.
+    pub fn is_missing(&self) -> bool {
+        matches!(self, Self::Read { source, .. } if source.kind() == io::ErrorKind::NotFound)
+    }
 }
 
 impl Secret {
@@ -44,22 +51,14 @@ impl Secret {
     }
 
     /// Reads a file. A line feed at its end is no part of the secret.
-    pub fn read(path: &Path, needed_by: &'static str) -> Result<Self, SecretError> {
-        let failed = |source| SecretError::Read { path: path.to_owned(), needed_by, source };
+    pub fn read(path: &Path, needed_by: &str) -> Result<Self, SecretError> {
+        let needed = || needed_by.to_owned();
+        let failed = |source| SecretError::Read { path: path.to_owned(), needed_by: needed(), source };
         if std::fs::metadata(path).map_err(failed)?.len() > SECRET_BYTES_MAX {
-            return Err(SecretError::TooLarge { path: path.to_owned(), needed_by });
+            return Err(SecretError::TooLarge { path: path.to_owned(), needed_by: needed() });
         }
         let text = std::fs::read_to_string(path).map_err(failed)?;
         Ok(Self(text.trim_end_matches(['\r', '\n']).to_owned()))
-    }
-
-    /// Reads a file that may be missing.
-    pub fn read_optional(path: &Path, needed_by: &'static str) -> Result<Option<Self>, SecretError> {
-        match Self::read(path, needed_by) {
-            Ok(secret) => Ok(Some(secret)),
-            Err(SecretError::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
     }
 }
 

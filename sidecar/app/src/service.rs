@@ -1,12 +1,13 @@
 //! A sidecar around one source: delivery, health gate, admin port, reloading and signals, with the loop in the middle.
 
 mod reload;
+mod secrets;
 mod signals;
 
 use std::{
     env, io,
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError, atomic::AtomicBool},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicBool},
     time::Duration,
 };
 
@@ -36,6 +37,7 @@ use crate::{
 };
 use reload::Reload;
 pub(crate) use reload::level_name;
+use secrets::{SecretProblem, Secrets};
 pub use signals::Signals;
 
 /// Commands that wait for the loop; beyond it whoever asks waits.
@@ -99,8 +101,8 @@ pub enum StartError {
 #[derive(Debug)]
 struct Shared {
     config: Mutex<ConfigStatus>,
-    /// A secret that is missing in a pod: until it is there the application counts as unhealthy.
-    missing: Mutex<Option<Arc<str>>>,
+    /// Until the delivery's were complete once, the application counts as unhealthy.
+    secrets: Mutex<Secrets>,
 }
 
 /// Runs until a drain is over.
@@ -110,10 +112,10 @@ pub async fn serve<B: Broker>(broker: B, plan: Plan) -> Result<Ended, StartError
     let group = plan.loaded.group.clone();
     let capabilities = broker.capabilities();
     can_dead_letter(&group, capabilities)?;
-    let (settings, missing) = first_settings(&plan)?;
-    let http = Arc::new(Http::new(&settings, plan.clock)?);
+    let (settings, http, problem) = first_delivery(&plan)?;
+    let http = Arc::new(http);
     let gate = Arc::new(HealthGate::new(health_settings(&group, plan.callback.as_ref())?));
-    let shared = Arc::new(Shared::new(&plan.loaded, missing));
+    let shared = Arc::new(Shared::new(&plan.loaded, problem));
     let (commands, receiver) = mpsc::channel(COMMANDS);
     let metrics = Arc::new(Metrics::new(env!("CARGO_PKG_VERSION")));
     let ready = Arc::new(AtomicBool::new(false));
@@ -179,14 +181,19 @@ pub async fn serve<B: Broker>(broker: B, plan: Plan) -> Result<Ended, StartError
 }
 
 impl Shared {
-    fn new(loaded: &Loaded, missing: Option<Arc<str>>) -> Self {
+    fn new(loaded: &Loaded, delivery: Option<SecretProblem>) -> Self {
         let config = ConfigStatus {
             cold_hash: loaded.cold_hash.clone(),
             hot_hash: loaded.hot_hash.clone(),
             error: None,
             warnings: loaded.warnings.iter().take(WARNINGS_MAX).cloned().collect(),
         };
-        Self { config: Mutex::new(config), missing: Mutex::new(missing) }
+        let secrets = Secrets { waiting: delivery.is_some(), delivery, source: None };
+        Self { config: Mutex::new(config), secrets: Mutex::new(secrets) }
+    }
+
+    fn secrets(&self) -> MutexGuard<'_, Secrets> {
+        self.secrets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -208,21 +215,26 @@ fn first_engine_config(plan: &Plan, capabilities: Capabilities) -> lockstep_core
     engine_config(&plan.loaded.group, capabilities, seed, quiet_until)
 }
 
-/// The delivery's settings. In a pod a missing secret is waited for, since Secrets are mounted as optional.
-fn first_settings(plan: &Plan) -> Result<(Settings, Option<Arc<str>>), StartError> {
-    let Plan { loaded, callback, source, secrets, .. } = plan;
-    match delivery_settings(&loaded.group, callback.as_ref(), source.clone(), secrets) {
-        Ok(settings) => Ok((settings, None)),
-        Err(error) if in_pod() && !matches!(error, DeliveryError::NamedPort(_)) => {
-            warn!(%error, "waiting for a secret");
-            let mut without = loaded.group.clone();
-            without.spec.delivery.headers_secret_ref = None;
-            without.spec.delivery.signing = None;
-            let settings = delivery_settings(&without, callback.as_ref(), source.clone(), secrets)?;
-            Ok((settings, Some(Arc::from(error.to_string()))))
-        }
-        Err(error) => Err(error.into()),
-    }
+/// The delivery. In a pod a secret that is missing or can't be used is waited for, since it may come or change while the
+/// pod lives.
+fn first_delivery(plan: &Plan) -> Result<(Settings, Http, Option<SecretProblem>), StartError> {
+    let make = |group: &ConsumerGroup| {
+        let (callback, source) = (plan.callback.as_ref(), plan.source.clone());
+        let settings = delivery_settings(group, callback, source, &plan.secrets)?;
+        let http = Http::new(&settings, plan.clock)?;
+        Ok::<_, StartError>((settings, http))
+    };
+    let error = match make(&plan.loaded.group) {
+        Ok((settings, http)) => return Ok((settings, http, None)),
+        Err(error) => error,
+    };
+    let Some(problem) = SecretProblem::of(&error).filter(|_| in_pod()) else { return Err(error) };
+    warn!(%error, "nothing is delivered before this secret can be used");
+    let mut without = plan.loaded.group.clone();
+    without.spec.delivery.headers_secret_ref = None;
+    without.spec.delivery.signing = None;
+    let (settings, http) = make(&without)?;
+    Ok((settings, http, Some(problem)))
 }
 
 fn can_dead_letter(group: &ConsumerGroup, capabilities: Capabilities) -> Result<(), StartError> {
@@ -243,6 +255,7 @@ fn identity(group: &str, client_id: &str, shared: &Arc<Shared>) -> admin::Identi
         status.client_id.clone_from(&client_id);
         status.started_ms = started_ms;
         status.config = shared.config.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        shared.secrets().tell(status);
     })
 }
 
@@ -260,7 +273,14 @@ async fn tell_health(gate: Arc<HealthGate>, shared: Arc<Shared>, commands: mpsc:
     while health.changed().await.is_ok() {
         let health = health.borrow_and_update().clone();
         fast = (!health.healthy).then(|| fast.take().unwrap_or_else(|| gate.poll_fast()));
-        let missing = shared.missing.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let missing = {
+            let secrets = shared.secrets();
+            secrets
+                .delivery
+                .as_ref()
+                .filter(|_| secrets.waiting)
+                .map(|problem| Arc::from(problem.to_string()))
+        };
         let command = Command::Checked {
             passed: health.problem.is_none(),
             healthy: health.healthy && missing.is_none(),

@@ -47,14 +47,19 @@ fn another_version_is_understood() {
     assert_eq!(serde_json::from_str::<Status>("{}").unwrap(), Status::default());
     let newer = r#"{
         "format": 1, "phase": "Dancing", "new": {"a": [1]}, "application": {"health": "Dizzy", "reason": "Wine"},
-        "queues": [{"name": "q", "state": "Sideways", "moon": 3}],
-        "conditions": [{"type": "Moonlit", "status": "Perhaps", "reason": "Full"}]
+        "queues": [{"name": "q", "state": "Sideways", "moon": 3, "blocked": [{"hold": "Tide", "of": {}}]}],
+        "config": {"hotHash": "h", "warnings": ["w"], "more": 1}, "source": {}, "totals": {"known": null},
+        "conditions": [{"type": "Moonlit", "status": "Perhaps", "reason": "Full"}, {"type": "Ready", "dusk": 1}, {}]
     }"#;
     let status: Status = serde_json::from_str(newer).unwrap();
     assert_eq!(status.phase, Phase::Unknown);
     assert_eq!(status.application.reason, Reason::Unknown);
     assert_eq!(status.queues[0].state, QueueState::Unknown);
-    assert_eq!(status.conditions[0].kind, ConditionType::Unknown);
+    assert_eq!(status.queues[0].blocked[0].hold, Reason::Unknown);
+    assert_eq!((status.config.hot_hash.as_str(), status.config.warnings.len()), ("h", 1));
+    let unknown = PodCondition::default();
+    let ready = PodCondition { kind: ConditionType::Ready, ..PodCondition::default() };
+    assert_eq!(status.conditions, [unknown.clone(), ready, unknown]);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use lockstep_contract::{defaults, names};
+use lockstep_contract::names;
 
 use super::{Failure, say};
 use crate::{
@@ -36,7 +36,8 @@ pub(super) fn by_hand(path: &str, args: &MessageArgs) -> Result<(), Failure> {
 }
 
 fn post(args: &PortArgs, path: &str, body: &str) -> Result<String, Failure> {
-    let port = args.admin_port.unwrap_or_else(mounted_port);
+    // A hook needs no arguments: the mounted manifest names the port.
+    let port = args.admin_port.unwrap_or_else(|| Origin::of(None).admin_port());
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let refused = |error| {
         Failure::failed(format!(
@@ -66,9 +67,4 @@ fn exchange(address: SocketAddr, path: &str, body: &str) -> std::io::Result<Stri
     let mut answer = String::new();
     stream.take(ANSWER_BYTES_MAX).read_to_string(&mut answer)?;
     Ok(answer)
-}
-
-/// The port of the mounted manifest, so that a hook needs no arguments.
-fn mounted_port() -> u16 {
-    Origin::of(None).load().map_or(defaults::ADMIN_PORT, |loaded| loaded.group.spec.sidecar.admin_port)
 }

@@ -27,10 +27,21 @@ pub enum DeliveryError {
     /// A secret is missing.
     #[error(transparent)]
     Secret(#[from] SecretError),
+    /// The secret of the static headers is missing or empty: Kubernetes mounts both as an empty folder.
+    #[error(
+        "there is no header in {}; spec.delivery.headersSecretRef (Secret \"{secret}\") needs one at least: create the Secret \
+         with a key for each header, or the files in --credentials-dir", path.display()
+    )]
+    NoHeaders {
+        /// The folder.
+        path: PathBuf,
+        /// The Secret.
+        secret: String,
+    },
     /// The folder of static headers can't be read.
     #[error(
-        "failed to read the headers in {}: {source}; spec.delivery.headersSecretRef needs them: \
-         create the Secret, or the folder in --credentials-dir", path.display()
+        "failed to read the headers in {}: {source}; spec.delivery.headersSecretRef needs them: let the sidecar read the \
+         folder", path.display()
     )]
     Headers {
         /// The folder.
@@ -52,13 +63,15 @@ pub fn delivery_settings(
 ) -> Result<Settings, DeliveryError> {
     let delivery = &group.spec.delivery;
     let headers = match &delivery.headers_secret_ref {
-        Some(_) => static_headers(&secrets.join(files::HEADERS))?,
+        Some(secret) => static_headers(&secrets.join(files::HEADERS), &secret.name)?,
         None => Vec::new(),
     };
-    let keys = delivery.signing.as_ref().map_or(0, |signing| signing.secret_refs.len());
     let folder = secrets.join(files::SIGNING);
-    let keys = (0..keys).map(|index| {
-        let key = Secret::read(&folder.join(index.to_string()), "spec.delivery.signing.secretRefs")?;
+    let keys = delivery.signing.iter().flat_map(|signing| &signing.secret_refs).enumerate();
+    let keys = keys.map(|(index, of)| {
+        let field =
+            format!("spec.delivery.signing.secretRefs[{index}] (Secret \"{}\", key \"{}\")", of.name, of.key);
+        let key = Secret::read(&folder.join(index.to_string()), &field)?;
         Ok(key.reveal().to_owned())
     });
     Ok(Settings {
@@ -97,8 +110,12 @@ fn endpoint(group: &ConsumerGroup, callback: Option<&Endpoint>) -> Result<Endpoi
 }
 
 /// One header for each file; what Kubernetes keeps beside them begins with a dot.
-fn static_headers(folder: &Path) -> Result<Vec<(String, String)>, DeliveryError> {
-    let failed = |source| DeliveryError::Headers { path: folder.to_owned(), source };
+fn static_headers(folder: &Path, secret: &str) -> Result<Vec<(String, String)>, DeliveryError> {
+    let none = || DeliveryError::NoHeaders { path: folder.to_owned(), secret: secret.to_owned() };
+    let failed = |source: io::Error| match source.kind() == io::ErrorKind::NotFound {
+        true => none(),
+        false => DeliveryError::Headers { path: folder.to_owned(), source },
+    };
     let mut headers = Vec::new();
     for entry in fs::read_dir(folder).map_err(failed)? {
         let entry = entry.map_err(failed)?;
@@ -111,6 +128,9 @@ fn static_headers(folder: &Path) -> Result<Vec<(String, String)>, DeliveryError>
         }
         let value = Secret::read(&entry.path(), "spec.delivery.headersSecretRef")?;
         headers.push((name, value.reveal().to_owned()));
+    }
+    if headers.is_empty() {
+        return Err(none());
     }
     headers.sort();
     Ok(headers)

@@ -75,7 +75,8 @@ fn hot_changes_are_not_cold_ones() {
 ",
     );
     assert_eq!(cold_changes(&before, &hot), Vec::<&str>::new());
-    let cold = group("\n  ordering: {mode: PerKey}\n  delivery: {path: /other}\n");
+    let cold =
+        group("\n  ordering: {mode: PerKey}\n  delivery: {path: /other}\n  drain: {timeoutSeconds: 35}\n");
     assert_eq!(cold_changes(&before, &cold), ["spec.ordering.mode", "spec.delivery.path"]);
     // The default of the drain follows the timeout and is no cold change.
     let (before, after) = (group(""), group("\n  delivery: {timeoutSeconds: 3}\n"));
@@ -102,13 +103,19 @@ fn secrets_reach_the_delivery_and_missing_ones_are_named() {
     signing: {secretRefs: [{name: k, key: current}]}
 ",
     );
-    let missing = delivery_settings(&group, None, source(), folder.path()).unwrap_err();
-    assert!(missing.to_string().contains("headersSecretRef"), "{missing}");
-    fs::create_dir_all(folder.path().join("headers")).unwrap();
+    for made in [false, true] {
+        // Kubernetes mounts a missing Secret as an empty folder.
+        if made {
+            fs::create_dir_all(folder.path().join("headers")).unwrap();
+        }
+        let missing = delivery_settings(&group, None, source(), folder.path()).unwrap_err().to_string();
+        assert!(missing.contains("headersSecretRef (Secret \"h\")"), "{missing}");
+    }
     fs::write(folder.path().join("headers/Authorization"), "Bearer x\n").unwrap();
     fs::write(folder.path().join("headers/..data"), "no header").unwrap();
     let missing = delivery_settings(&group, None, source(), folder.path()).unwrap_err();
-    assert!(missing.to_string().contains("signing"), "{missing}");
+    let words = "spec.delivery.signing.secretRefs[0] (Secret \"k\", key \"current\")";
+    assert!(missing.to_string().contains(words), "{missing}");
     fs::create_dir_all(folder.path().join("signing")).unwrap();
     fs::write(folder.path().join("signing/0"), "whsec_x").unwrap();
     let settings = delivery_settings(&group, None, source(), folder.path()).unwrap();
@@ -172,4 +179,27 @@ fn mounted_files_make_one_group_and_only_the_hot_one_is_watched() {
     assert_eq!(loaded.cold_hash, config_hash(&wanted.cold_file()));
     assert_eq!(loaded.hot_hash, config_hash(&wanted.hot_file()));
     assert_eq!(origin.files(), [path("hot")]);
+}
+
+#[test]
+fn files_of_a_newer_operator_are_read_and_what_is_unknown_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let wanted = group("\n  delivery: {path: /orders}\n  sidecar: {adminPort: 2000}\n");
+    let (cold, hot) = (wanted.cold_file(), wanted.hot_file());
+    let newer =
+        |text: &str| text.replace("  delivery:\n", "  newer: [{a: 1}]\n  delivery:\n    newer: {b: 2}\n");
+    fs::write(path("cold"), format!("top: 1\n{}", newer(&cold))).unwrap();
+    fs::write(path("hot"), newer(&hot).replace("  retry:\n", "  retry:\n    other: 3\n")).unwrap();
+    let origin = Origin::Mounted { cold: path("cold"), hot: path("hot") };
+    let loaded = origin.load().unwrap();
+    assert_eq!(loaded.group.spec, wanted.spec);
+    for field in ["top", "spec.newer", "spec.delivery.newer", "spec.retry.other"] {
+        assert!(loaded.warnings.iter().any(|warning| warning.starts_with(field)), "{:?}", loaded.warnings);
+    }
+    // A word that this version can't know changes what is meant, and so is no field to pass over.
+    fs::write(path("hot"), hot.replace("whenExhausted: Block", "whenExhausted: Park")).unwrap();
+    let error = origin.load().unwrap_err().to_string();
+    assert!(error.contains("spec.retry.whenExhausted") && error.contains("Park"), "{error}");
+    assert_eq!(origin.admin_port(), 2000, "the pod's hook still finds the sidecar");
 }

@@ -13,7 +13,7 @@ use tokio::{
 };
 use tracing::{error, info, warn};
 
-use super::{Plan, Shared};
+use super::{Plan, SecretProblem, Shared, StartError};
 use crate::{
     config::{
         Assignment, Origin, Watch, cold_changes, delivery_settings, drain_bound, drain_timeout,
@@ -75,22 +75,26 @@ impl Reload {
 
     pub(super) async fn run(mut self, mut assignment: Assignment, commands: mpsc::Sender<Command>) {
         let mut manifest = Watch::new(self.origin.files());
-        let mut secrets =
-            Watch::new(vec![self.secrets.join(files::HEADERS), self.secrets.join(files::SIGNING)]);
+        let folders = [files::HEADERS, files::SIGNING, files::CREDENTIALS, files::TLS_CA, files::TLS_CLIENT];
+        let mut secrets = Watch::new(folders.map(|below| self.secrets.join(below)).into());
         let mut ticks = interval(LOOK_EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        // What changed between the start's reading and the watches counts as a change.
+        let mut unseen = true;
         loop {
             ticks.tick().await;
             assignment.look();
-            let changed = manifest.changed();
+            let (changed, rotated) = (manifest.changed() || unseen, secrets.changed() || unseen);
+            unseen = false;
             if changed
                 && let Some(command) = self.manifest_changed()
                 && commands.send(command).await.is_err()
             {
                 return;
             }
-            if secrets.changed() || changed {
+            if rotated || changed {
                 self.apply_delivery();
+                self.look_at_source();
             }
         }
     }
@@ -165,24 +169,53 @@ impl Reload {
         group
     }
 
-    /// Uses the secrets as they are now.
+    /// Uses the delivery's secrets as they are now. Those that can't be used leave the former ones in force.
     fn apply_delivery(&self) {
         let group = self.with_cold_fields();
         let settings = delivery_settings(&group, self.callback.as_ref(), self.source.clone(), &self.secrets);
-        let problem = match settings {
-            Ok(settings) => self.http.set_settings(&settings).err().map(|problem| problem.to_string()),
-            Err(problem) => Some(problem.to_string()),
+        let applied = settings
+            .map_err(StartError::from)
+            .and_then(|settings| Ok(self.http.set_settings(&settings)?))
+            .map_err(|error| SecretProblem::of(&error).ok_or(error));
+        let problem = match applied {
+            Ok(()) => None,
+            Err(Ok(problem)) => Some(problem),
+            Err(Err(error)) => return warn!(%error, "the delivery stays as it is"),
         };
-        let mut missing = self.shared.missing.lock().unwrap_or_else(PoisonError::into_inner);
-        match problem {
-            Some(problem) => warn!("the delivery's secrets stay as they are: {problem}"),
-            None if missing.take().is_some() => info!("the secret is there"),
-            None => {}
+        let complete = problem.is_none();
+        let (former, waited) = {
+            let mut secrets = self.shared.secrets();
+            let waited = secrets.waiting && complete;
+            secrets.waiting &= !complete;
+            (std::mem::replace(&mut secrets.delivery, problem.clone()), waited)
+        };
+        told("the delivery's secrets", former.as_ref(), problem.as_ref());
+        if waited && let Ok(settings) = health_settings(&group, self.callback.as_ref()) {
+            // Asks the application at once, so that delivery begins.
+            self.gate.set_settings(settings);
         }
+    }
+
+    /// The adapter reads its secrets at each connect; what is missing is told here by name.
+    fn look_at_source(&self) {
+        let problem = SecretProblem::of_source(&self.started_with, &self.secrets);
+        let former = std::mem::replace(&mut self.shared.secrets().source, problem.clone());
+        told("the source's secrets", former.as_ref(), problem.as_ref());
     }
 
     fn config(&self, change: impl FnOnce(&mut lockstep_contract::ConfigStatus)) {
         change(&mut self.shared.config.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+/// One line for a change, none while it lasts.
+fn told(whose: &str, former: Option<&SecretProblem>, now: Option<&SecretProblem>) {
+    match now {
+        Some(problem) if former != now => {
+            warn!(%problem, "{whose} can't be used; the former ones stay in use")
+        }
+        None if former.is_some() => info!("{whose} can be used"),
+        Some(_) | None => {}
     }
 }
 

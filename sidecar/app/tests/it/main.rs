@@ -3,6 +3,10 @@
 #[cfg(test)]
 mod commands;
 #[cfg(test)]
+mod pod;
+#[cfg(test)]
 mod rig;
 #[cfg(test)]
 mod running;
+#[cfg(test)]
+mod secrets;

@@ -21,7 +21,7 @@ use axum::{
 use reqwest::Client;
 use serde_json::Value;
 use tempfile::TempDir;
-use tokio::{net::TcpListener, time::sleep};
+use tokio::{net::TcpListener, sync::Notify, time::sleep};
 
 /// A condition that does not hold after so long never will.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -31,16 +31,28 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) struct App {
     /// Bodies and attempts in the order of their arrival.
     pub(crate) seen: Arc<Mutex<Vec<(String, u32)>>>,
+    /// The headers of the last request.
+    pub(crate) headers: Arc<Mutex<HeaderMap>>,
+    /// Lets a body `held` be answered.
+    pub(crate) release: Arc<Notify>,
+    /// When the last such answer was given.
+    pub(crate) released: Arc<Mutex<Option<Instant>>>,
 }
 
 async fn messages(State(app): State<App>, headers: HeaderMap, body: Bytes) -> Response {
     let attempt = headers["lockstep-attempt"].to_str().unwrap().parse().unwrap();
     let body = String::from_utf8_lossy(&body).into_owned();
     app.seen.lock().unwrap().push((body.clone(), attempt));
+    *app.headers.lock().unwrap() = headers;
     match body.as_str() {
         "rejected" => StatusCode::UNPROCESSABLE_ENTITY,
         "failing" => return (StatusCode::INTERNAL_SERVER_ERROR, "the reason").into_response(),
         "busy" => return (StatusCode::SERVICE_UNAVAILABLE, [("retry-after", "100")]).into_response(),
+        "held" => {
+            app.release.notified().await;
+            *app.released.lock().unwrap() = Some(Instant::now());
+            StatusCode::OK
+        }
         "slow" => {
             sleep(Duration::from_secs(600)).await;
             StatusCode::OK
@@ -71,6 +83,7 @@ pub(crate) struct Rig {
     pub(crate) folder: TempDir,
     pub(crate) admin_port: u16,
     callback: String,
+    environment: Vec<(&'static str, &'static str)>,
     child: Option<Child>,
     publish: String,
     client: Client,
@@ -79,10 +92,20 @@ pub(crate) struct Rig {
 impl Rig {
     /// Starts a sidecar with these lines in its `spec`, indented by two blanks.
     pub(crate) async fn start(callback: &str, spec: &str) -> Self {
+        Self::start_with(callback, spec, &[]).await
+    }
+
+    /// The same, as a pod of the operator's with these variables.
+    pub(crate) async fn start_with(
+        callback: &str,
+        spec: &str,
+        environment: &[(&'static str, &'static str)],
+    ) -> Self {
         let mut rig = Self {
             folder: tempfile::tempdir().unwrap(),
             admin_port: free_port(),
             callback: callback.to_owned(),
+            environment: environment.to_vec(),
             child: None,
             publish: String::new(),
             client: Client::builder().no_proxy().build().unwrap(),
@@ -107,6 +130,7 @@ impl Rig {
         let mut command = program();
         command.arg("dev").arg("-f").arg(self.manifest()).args(["--callback", &self.callback]);
         command.arg("--state-dir").arg(self.folder.path().join("state"));
+        command.arg("--credentials-dir").arg(self.folder.path().join("secrets"));
         command
     }
 
@@ -114,12 +138,26 @@ impl Rig {
     pub(crate) fn restart(&mut self) {
         let logs = fs::OpenOptions::new().create(true).append(true).open(self.log()).unwrap();
         let mut command = self.command();
-        command.env("LOCKSTEP_GROUP_UID", "uid-1");
+        command.env("LOCKSTEP_GROUP_UID", "uid-1").envs(self.environment.iter().copied());
         let mut child = command.stdout(Stdio::piped()).stderr(logs).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         self.publish = line.trim().strip_prefix("publish ").expect("it must tell its address").to_owned();
         self.child = Some(child);
+    }
+
+    /// Mounts a key of a Secret, or takes the folder's key away.
+    pub(crate) fn secret(&self, path: &str, content: Option<&str>) {
+        let path = self.folder.path().join("secrets").join(path);
+        match content {
+            Some(content) => {
+                let folder = path.parent().unwrap();
+                fs::create_dir_all(folder).unwrap();
+                fs::write(folder.join("..new"), content).unwrap();
+                fs::rename(folder.join("..new"), path).unwrap();
+            }
+            None => fs::remove_file(path).unwrap(),
+        }
     }
 
     fn log(&self) -> PathBuf {
