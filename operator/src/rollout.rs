@@ -68,7 +68,8 @@ pub fn plan(observed: &Observed, settings: &Settings, view: &WaveView<'_>, hashe
     let image = group.spec.sidecar.image.as_ref().unwrap_or(&settings.sidecar_image);
     let kept = live.filter(|_| waits || !changed && upgrade.is_none());
     let mut marks = marks(kept, upgrade.is_some(), &ours, hashes);
-    let drain_seconds = kept.and_then(drain_seconds).unwrap_or(group.contract().drain_timeout().as_secs());
+    let drain_seconds = kept.and_then(drain_seconds);
+    let drain_seconds = drain_seconds.unwrap_or_else(|| group.contract().drain_timeout().as_secs());
     if !waits {
         marks.insert(annotations::DRAIN_SECONDS, drain_seconds.to_string());
     }

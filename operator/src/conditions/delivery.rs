@@ -40,7 +40,11 @@ fn illness(status: &Status) -> Option<Reason> {
         Health::Healthy => {
             matches!(reason, Reason::CallbackMisconfigured | Reason::DeadLetterStorm).then_some(reason)
         }
-        Health::Unhealthy if reason == Reason::NeverHealthy => Some(reason),
+        Health::Unhealthy
+            if matches!(reason, Reason::NeverHealthy | Reason::SecretMissing | Reason::SecretInvalid) =>
+        {
+            Some(reason)
+        }
         Health::Unhealthy => Some(Reason::HealthCheckFailed),
         Health::Unknown => None,
     }
@@ -52,8 +56,9 @@ fn gravity(reason: Reason) -> u8 {
     match reason {
         Reason::CallbackMisconfigured => 0,
         Reason::DeadLetterStorm => 1,
-        Reason::HealthCheckFailed => 2,
-        _ => 3,
+        Reason::SecretMissing | Reason::SecretInvalid => 2,
+        Reason::HealthCheckFailed => 3,
+        _ => 4,
     }
 }
 

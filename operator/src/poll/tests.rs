@@ -89,3 +89,16 @@ async fn no_answer_of_a_pod_is_believed_that_is_none() {
         assert!(why.contains(words), "{why} says {words}");
     }
 }
+
+/// Operator and sidecar may differ by one version: what is unknown or absent hides nothing else.
+#[tokio::test]
+async fn a_sidecar_of_another_version_is_understood() {
+    let newer = r#"{"format": 1, "phase": "Dancing", "ready": true, "moon": {"phase": [1]}, "source": {"connected": true},
+        "application": {"health": "Healthy", "reason": "Wine"}, "config": {"hotHash": "h", "cooler": 1},
+        "queues": [{"name": "q", "state": "Sideways", "blocked": [{"hold": "Tide"}]}],
+        "conditions": [{"type": "Moonlit", "status": "Perhaps"}, {}]}"#;
+    let PodReport::Answered(status) = asked(ok(newer)).await else { panic!("it can't be read") };
+    assert!(status.ready && status.source.connected);
+    assert_eq!((status.config.hot_hash.as_str(), status.queues[0].name.as_str()), ("h", "q"));
+    assert_eq!(status.phase, lockstep_contract::Phase::Unknown);
+}

@@ -177,6 +177,8 @@ const SAID: &[Row] = &[
     ("a source of another version", |s| s.all_say(|p| { cut(p, ""); own(p, ConditionType::SourceConnected, false, Reason::SourceUnsupported) }), "Ready=False/SourceUnsupported SourceConnected=False/SourceUnsupported"),
     ("one application is ill", |s| s.says("a", |p| ill(p, Health::Unhealthy, Reason::HealthCheckFailed)), "Ready=False/HealthCheckFailed ApplicationHealthy=False/HealthCheckFailed"),
     ("one never was healthy", |s| s.says("a", |p| ill(p, Health::Unhealthy, Reason::NeverHealthy)), "Ready=False/NeverHealthy ApplicationHealthy=False/NeverHealthy"),
+    ("a secret is missing", |s| { s.says("a", |p| ill(p, Health::Unhealthy, Reason::HealthCheckFailed)); s.says("b", |p| ill(p, Health::Unhealthy, Reason::SecretMissing)) }, "Ready=False/SecretMissing ApplicationHealthy=False/SecretMissing"),
+    ("a secret is no good", |s| s.says("b", |p| ill(p, Health::Unhealthy, Reason::SecretInvalid)), "Ready=False/SecretInvalid ApplicationHealthy=False/SecretInvalid"),
     ("the callback is wrong", |s| { s.says("a", |p| ill(p, Health::Unhealthy, Reason::HealthCheckFailed)); s.says("b", |p| ill(p, Health::Healthy, Reason::CallbackMisconfigured)) }, "Ready=False/CallbackMisconfigured ApplicationHealthy=False/CallbackMisconfigured"),
     ("a storm", |s| s.says("b", |p| ill(p, Health::Healthy, Reason::DeadLetterStorm)), "Ready=False/DeadLetterStorm ApplicationHealthy=False/DeadLetterStorm"),
     ("one handed over, others took", |s| { s.says("c", hands_over); s.says("a", |p| p.totals.owned = 5) }, "Ready=False/HealthCheckFailed ApplicationHealthy=False/HealthCheckFailed"),
