@@ -1,6 +1,9 @@
 //! Secrets that are missing or can't be used. In a pod they are mounted as optional and may come, change and go: the
 //! process lives on, `/status` says what is wrong, and delivery waits until they were complete once.
 
+#[cfg(test)]
+mod tests;
+
 use std::{fmt, fs, path::Path};
 
 use lockstep_contract::{
