@@ -35,8 +35,8 @@ pub struct Status {
     pub config: ConfigStatus,
     /// What it does.
     pub phase: Phase,
-    /// Whether the pod is ready: the application was healthy and the source connected once, and no breaker has been
-    /// open since before the first success.
+    /// Whether the pod is ready: the application was healthy and the source connected once, and the application has
+    /// not answered before its first success that the endpoint is wrong.
     pub ready: bool,
     /// The application.
     pub application: ApplicationStatus,

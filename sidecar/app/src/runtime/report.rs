@@ -23,6 +23,9 @@ impl<B: Broker, D: Deliver> Shell<B, D> {
         match event {
             Event::AttemptEnded { queue, position, notice, attempts, status, failure } => {
                 self.count_attempt(notice);
+                if notice == AttemptNotice::Misconfigured {
+                    self.facts.refused = status.or(self.facts.refused);
+                }
                 if notice != AttemptNotice::Done {
                     self.failed(notice, queue, position);
                     let queue = self.queues.name(queue);
@@ -52,6 +55,7 @@ impl<B: Broker, D: Deliver> Shell<B, D> {
                 warn!(queue = name, %position, message = id, by_hand, error, answer, "dead-lettered");
                 self.metrics.dead_letters.get_or_create(&label(name)).inc();
                 self.facts.counters.dead_lettered += 1;
+                self.passed_by_hand(by_hand);
             }
             Event::Skipped { queue, position, by_hand } => {
                 let (error, answer) = self.last_error(queue, position);
@@ -59,6 +63,7 @@ impl<B: Broker, D: Deliver> Shell<B, D> {
                 warn!(queue = name, %position, message = id, by_hand, error, answer, "skipped");
                 self.metrics.skipped.get_or_create(&label(name)).inc();
                 self.facts.counters.skipped += 1;
+                self.passed_by_hand(by_hand);
             }
             Event::Moved { queue, from, to, reset } => self.moved(queue, from, to, reset),
             Event::Breaker { open } => self.breaker(open),
@@ -106,6 +111,13 @@ impl<B: Broker, D: Deliver> Shell<B, D> {
         info!(queue = name, %position, message = id, error, answer, "attempts fail");
     }
 
+    /// A person judged that the message is at fault and not the endpoint.
+    fn passed_by_hand(&mut self, by_hand: bool) {
+        if by_hand {
+            self.facts.refused = None;
+        }
+    }
+
     fn count_attempt(&mut self, notice: AttemptNotice) {
         let verdict = match notice {
             AttemptNotice::Done => Verdict::Done,
@@ -120,6 +132,7 @@ impl<B: Broker, D: Deliver> Shell<B, D> {
         if verdict == Verdict::Done {
             self.facts.was_done = true;
             self.facts.failing = false;
+            self.facts.refused = None;
             self.done_counter.inc();
             self.facts.counters.done += 1;
         } else {

@@ -83,6 +83,8 @@ pub(super) struct Facts {
     /// Whether the spec forbade a session once: readiness can't wait for what is not wanted.
     pub(super) was_paused: bool,
     pub(super) was_done: bool,
+    /// The status of the last answer that said that the endpoint is wrong, if there was one since the last success.
+    pub(super) refused: Option<u16>,
     /// Whether an attempt failed since the last success, as far as it was told.
     pub(super) failing: bool,
     pub(super) failing_told: Option<Moment>,
@@ -235,10 +237,18 @@ impl<B: Broker, D: Deliver> Shell<B, D> {
 
     /// First healthy application and first source session, which a paused group does not have; and not a deployment
     /// that has only ever been refused.
+    ///
+    /// One such answer is enough, well before the breaker opens: a pod with one queue in order never meets a second
+    /// message, and a rollout must stop at the first pod of an application that answers 404 to everything.
     pub(super) fn is_ready(&self) -> bool {
         let facts = &self.facts;
         let met_source = facts.was_connected || facts.was_paused;
-        facts.was_healthy && met_source && (facts.was_done || !facts.breaker.open)
+        facts.was_healthy && met_source && !self.is_only_refused()
+    }
+
+    /// Whether the application has taken nothing since the start, and said that the endpoint is wrong.
+    pub(super) fn is_only_refused(&self) -> bool {
+        !self.facts.was_done && (self.facts.breaker.open || self.facts.refused.is_some())
     }
 
     pub(super) fn lease(&mut self, event: LeaseEvent, keeper: &mut B::Keeper) {

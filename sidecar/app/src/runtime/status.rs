@@ -95,10 +95,8 @@ impl<B: Broker, D: Deliver> Shell<B, D> {
                 (Health::Unhealthy, Reason::HealthCheckFailed, problem())
             }
             Some(false) => (Health::Unhealthy, Reason::NeverHealthy, problem()),
-            Some(true) if self.facts.breaker.open => {
-                let message = "the application refuses every message as misconfigured; check delivery.path, \
-                               delivery.port and the credentials in delivery.headersSecretRef";
-                (Health::Healthy, Reason::CallbackMisconfigured, message.to_owned())
+            Some(true) if self.facts.breaker.open || self.is_only_refused() => {
+                (Health::Healthy, Reason::CallbackMisconfigured, self.refusal())
             }
             Some(true) if self.facts.storm.open => {
                 let message = "message after message would be given up; nothing more is until one succeeds";
@@ -107,6 +105,20 @@ impl<B: Broker, D: Deliver> Shell<B, D> {
             Some(true) => (Health::Healthy, Reason::Healthy, "the health check succeeds".to_owned()),
         };
         ApplicationStatus { health, reason, message, since_ms: self.facts.health_since_ms }
+    }
+
+    /// What the application answers, and what to check.
+    fn refusal(&self) -> String {
+        let status = self.facts.refused.map(|status| format!("{status} ")).unwrap_or_default();
+        let what = if self.facts.was_done {
+            format!("the application answers {status}to every message, as if the endpoint were wrong")
+        } else {
+            format!("the application answered {status}and has taken no message since the pod started")
+        };
+        format!(
+            "{what}; check delivery.path, delivery.port and the credentials in delivery.headersSecretRef, or list the \
+             status in delivery.statusCodes if it means something else"
+        )
     }
 
     fn source_status(&self) -> SourceStatus {

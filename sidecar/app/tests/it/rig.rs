@@ -46,6 +46,7 @@ async fn messages(State(app): State<App>, headers: HeaderMap, body: Bytes) -> Re
     *app.headers.lock().unwrap() = headers;
     match body.as_str() {
         "rejected" => StatusCode::UNPROCESSABLE_ENTITY,
+        "unknown" => StatusCode::NOT_FOUND,
         "failing" => return (StatusCode::INTERNAL_SERVER_ERROR, "the reason").into_response(),
         "busy" => return (StatusCode::SERVICE_UNAVAILABLE, [("retry-after", "100")]).into_response(),
         "held" => {

@@ -113,6 +113,49 @@ async fn a_port_in_use_ends_with_1_and_names_the_setting() {
 }
 
 #[tokio::test]
+async fn one_404_before_the_first_success_takes_the_readiness_and_names_the_status() {
+    let (app, callback) = App::start().await;
+    let rig = Rig::start(&callback, "  retry: {backoff: {initialMilliseconds: 20, maxSeconds: 1}}").await;
+    rig.until("it is ready", |status| status["ready"] == true).await;
+    let refused = rig.publish_with(&[("Lockstep-Key", "a")], "unknown").await;
+    let status = rig.until("it is not ready", |status| status["ready"] == false).await;
+    let application = &status["application"];
+    assert_eq!(application["reason"], "CallbackMisconfigured", "{status}");
+    let message = application["message"].as_str().unwrap();
+    assert!(message.contains("answered 404") && message.contains("delivery.path"), "{message}");
+    assert_eq!(status["breaker"]["open"], false, "{status}");
+    assert_eq!(rig.get("/ready").await.0, 503);
+
+    // A success of another line proves the endpoint, and a later 404 takes nothing back.
+    for key in ('b'..='z').map(String::from) {
+        let sent = rig.publish_with(&[("Lockstep-Key", &key)], "other").await;
+        if sent["queue"] != refused["queue"] {
+            break;
+        }
+    }
+    let status = rig.until("it is ready again", |status| status["ready"] == true).await;
+    assert_eq!(status["application"]["reason"], "Healthy", "{status}");
+    let tries = || app.bodies().iter().filter(|body| *body == "unknown").count();
+    let before = tries();
+    until("it is tried on", || tries() > before + 1).await;
+    assert_eq!(rig.status().await["ready"], true);
+}
+
+#[tokio::test]
+async fn a_refused_message_that_is_skipped_by_hand_gives_the_readiness_back() {
+    let (_app, callback) = App::start().await;
+    let rig = Rig::start(&callback, "  retry: {backoff: {initialMilliseconds: 20, maxSeconds: 1}}").await;
+    let refused = rig.publish_with(&[("Lockstep-Key", "a")], "unknown").await;
+    rig.until("it is refused", |status| status["application"]["reason"] == "CallbackMisconfigured").await;
+    let (queue, id) = (refused["queue"].to_string(), refused["id"].as_str().unwrap());
+    let port = rig.admin_port.to_string();
+    let queue = queue.trim_matches('"');
+    let output = run(&["skip", "--queue", queue, "--message-id", id, "--admin-port", &port]);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    rig.until("it is ready again", |status| status["ready"] == true).await;
+}
+
+#[tokio::test]
 async fn an_application_that_comes_later_is_waited_for() {
     let port = free_port();
     let callback = format!("http://127.0.0.1:{port}/messages");
