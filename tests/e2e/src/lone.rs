@@ -6,6 +6,7 @@ mod fakes;
 mod leaders;
 mod manifests;
 mod operator;
+mod players;
 mod site;
 mod tools;
 

@@ -1,9 +1,6 @@
 //! Many groups: all are served, soon, quietly and in little memory.
 
-use std::{
-    thread,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use lockstep_tests_support::time::{pause, wait_until};
 use serde_json::{Value, json};
@@ -38,7 +35,7 @@ pub(super) fn group(name: &str, broker_group: &str, port: u16) -> Value {
 
 /// All groups are served; then nothing is written while nothing changes, and little while backlogs do.
 pub(super) fn many_groups(site: &LoneSite, plan: &Plan) -> String {
-    let operator = site.operator("crowd");
+    let operator = site.alone("crowd");
     let namespaces: Vec<String> =
         (0..NAMESPACES).map(|number| site.namespace(&format!("crowd-{number}"))).collect();
     let since = Instant::now();
@@ -58,13 +55,13 @@ pub(super) fn many_groups(site: &LoneSite, plan: &Plan) -> String {
 
     await_quiet(site);
     let writes = site.writes();
-    thread::sleep(plan.quiet);
+    pause(plan.quiet);
     let seen = writes.seen();
     assert!(seen.is_empty(), "{} writes while nothing changed: {seen:#?}", seen.len());
 
     site.fakes.change_backlog(true);
     let writes = site.writes();
-    thread::sleep(plan.quiet);
+    pause(plan.quiet);
     site.fakes.change_backlog(false);
     let seen = writes.seen();
     let minutes = usize::try_from(plan.quiet.as_secs().div_ceil(60)).unwrap();

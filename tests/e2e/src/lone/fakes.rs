@@ -2,13 +2,13 @@
 //! its pods at once, each with a loopback address of its own, where a sidecar's `/status` is served.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     io::{self, BufRead, BufReader, Write},
     net::{IpAddr, Ipv4Addr, TcpListener, TcpStream},
     path::Path,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
     thread,
     time::Duration,
@@ -17,30 +17,53 @@ use std::{
 use http::Method;
 use lockstep_contract::{
     ApplicationStatus, ConfigStatus, Health, LimitStatus, Phase, SourceStatus, Status, Totals, config_hash,
-    names::{annotations, files, labels},
+    names::{files, labels},
 };
-use lockstep_tests_support::ports::free_port;
+use lockstep_tests_support::{ports::free_port, time::pause};
 use serde_json::{Value, json};
 
-use crate::api::{Api, paths};
+pub(super) use super::players::Step;
+use super::players::{follow, place};
+use crate::api::Api;
 
 /// How often the API server is asked for what changed.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
+/// What the fakes know.
 #[derive(Debug, Default)]
-struct Shared {
+pub(super) struct Shared {
     pods: Mutex<BTreeMap<IpAddr, Pod>>,
-    /// The hot hash of each group, by namespace and name.
-    hot: Mutex<BTreeMap<(String, String), String>>,
+    /// The hot configuration of each group, by namespace and name.
+    hot: Mutex<BTreeMap<(String, String), Hot>>,
+    /// Namespaces in which nothing happens by itself.
+    held: Mutex<BTreeSet<String>>,
     backlog: AtomicBool,
     polls: AtomicU64,
+    addresses: AtomicU32,
 }
 
+impl Shared {
+    /// A new pod's address; 127.0.0.0/16 is left to everybody else.
+    pub(super) fn start(&self, pod: Pod) -> IpAddr {
+        let number = self.addresses.fetch_add(1, Ordering::Relaxed) + 1;
+        let address = IpAddr::V4(Ipv4Addr::from_bits(0x7f01_0000 + number));
+        lock(&self.pods).insert(address, pod);
+        address
+    }
+}
+
+/// A pod whose sidecar is played.
 #[derive(Debug, Clone)]
-struct Pod {
-    group: (String, String),
-    uid: String,
-    cold_hash: String,
+pub(super) struct Pod {
+    pub(super) group: (String, String),
+    pub(super) uid: String,
+    pub(super) cold_hash: String,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Hot {
+    hash: String,
+    paused: bool,
 }
 
 /// Running fakes. Their threads end with the process.
@@ -66,16 +89,12 @@ impl Fakes {
                 thread::spawn(move || drop(serve(&stream, &shared)));
             }
         });
-        let mut controller = Controller {
-            api: Api::new(kubeconfig),
-            shared: Arc::clone(&shared),
-            seen: BTreeMap::new(),
-            addresses: 0,
-        };
+        let mut controller =
+            Controller { api: Api::new(kubeconfig), shared: Arc::clone(&shared), seen: BTreeMap::new() };
         thread::spawn(move || {
             loop {
                 controller.look();
-                thread::sleep(LOOK_EVERY);
+                pause(LOOK_EVERY);
             }
         });
         Self { shared, port }
@@ -84,6 +103,20 @@ impl Fakes {
     /// What `spec.sidecar.adminPort` must be, so that the operator finds the fake sidecars.
     pub const fn port(&self) -> u16 {
         self.port
+    }
+
+    /// Does nothing by itself in a namespace any more: the scenario plays step by step.
+    pub fn hold(&self, namespace: &str) {
+        lock(&self.shared.held).insert(namespace.to_owned());
+    }
+
+    /// Plays a Deployment up to a step.
+    ///
+    /// # Panics
+    /// When the API server refuses.
+    pub fn play(&self, api: &Api, deployment: &Value, until: Step) {
+        follow(api, &self.shared, deployment, until)
+            .unwrap_or_else(|refusal| panic!("{until:?}: {refusal:?}"));
     }
 
     /// Whether each answer tells of another backlog.
@@ -123,7 +156,7 @@ fn serve(mut stream: &TcpStream, shared: &Shared) -> io::Result<()> {
 /// What a healthy sidecar says of itself.
 fn status(address: IpAddr, shared: &Shared) -> Option<Status> {
     let pod = lock(&shared.pods).get(&address).cloned()?;
-    let hot_hash = lock(&shared.hot).get(&pod.group).cloned().unwrap_or_default();
+    let Hot { hash: hot_hash, paused } = lock(&shared.hot).get(&pod.group).cloned().unwrap_or_default();
     let polls = shared.polls.fetch_add(1, Ordering::Relaxed);
     let backlog = if shared.backlog.load(Ordering::Relaxed) { polls * 100 } else { 0 };
     Some(Status {
@@ -132,24 +165,28 @@ fn status(address: IpAddr, shared: &Shared) -> Option<Status> {
         group: pod.group.1,
         client_id: pod.uid,
         config: ConfigStatus { cold_hash: pod.cold_hash, hot_hash, ..ConfigStatus::default() },
-        phase: Phase::Running,
+        phase: if paused { Phase::Paused } else { Phase::Running },
         ready: true,
         application: ApplicationStatus { health: Health::Healthy, ..ApplicationStatus::default() },
         source: SourceStatus { connected: true, ..SourceStatus::default() },
-        totals: Totals { known: Some(1), owned: 1, backlog: Some(backlog), ..Totals::default() },
+        totals: Totals {
+            known: Some(1),
+            owned: u32::from(!paused),
+            backlog: Some(backlog),
+            ..Totals::default()
+        },
         limit: LimitStatus { current: 1, max: 1, ..LimitStatus::default() },
         ..Status::default()
     })
 }
 
-/// Does what a cluster's controllers and kubelets would do.
+/// Does what a cluster's controllers and kubelets would do, except in namespaces that are held.
 #[derive(Debug)]
 struct Controller {
     api: Api,
     shared: Arc<Shared>,
     /// The generation up to which a Deployment was followed, by its UID.
     seen: BTreeMap<String, i64>,
-    addresses: u32,
 }
 
 impl Controller {
@@ -162,138 +199,25 @@ impl Controller {
             if let (Some(group), Some(text)) =
                 (name.strip_suffix("-hot"), map["data"][files::CONFIG_KEY].as_str())
             {
-                lock(&self.shared.hot).insert((namespace, group.to_owned()), config_hash(text));
+                let config: Value = serde_yaml::from_str(text).unwrap_or_default();
+                let paused = config["spec"]["state"] == "Paused";
+                let hot = Hot { hash: config_hash(text), paused };
+                lock(&self.shared.hot).insert((namespace, group.to_owned()), hot);
             }
         }
         let deployments = list(format!("/apis/apps/v1/deployments?{ours}"));
         for deployment in deployments["items"].as_array().into_iter().flatten() {
             let uid = deployment["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
             let generation = deployment["metadata"]["generation"].as_i64().unwrap_or(0);
-            if self.seen.get(&uid) != Some(&generation) && self.follow(deployment).is_ok() {
+            if self.seen.get(&uid) == Some(&generation)
+                || lock(&self.shared.held).contains(&place(deployment).0)
+            {
+                continue;
+            }
+            // An error means that something changed meanwhile: the next look sees it.
+            if follow(&self.api, &self.shared, deployment, Step::LAST).is_ok() {
                 self.seen.insert(uid, generation);
             }
         }
     }
-
-    /// Makes a Deployment's pods what it wants. An error means that something changed meanwhile: the next look sees it.
-    fn follow(&mut self, deployment: &Value) -> Result<(), crate::api::Refusal> {
-        let (namespace, name) = place(deployment);
-        let template = &deployment["spec"]["template"];
-        let hash = config_hash(&template.to_string()).split_at(10).0.to_owned();
-        let set = format!("{name}-{hash}");
-        let mut labels = template["metadata"]["labels"].clone();
-        labels["pod-template-hash"] = json!(hash);
-        let sets = format!("/apis/apps/v1/namespaces/{namespace}/replicasets");
-        let owned = json!({
-            "apiVersion": "apps/v1", "kind": "ReplicaSet",
-            "metadata": {"name": set, "labels": labels, "ownerReferences": owner("Deployment", deployment)},
-            "spec": {
-                "replicas": deployment["spec"]["replicas"], "selector": {"matchLabels": labels},
-                "template": {"metadata": {"labels": labels, "annotations": template["metadata"]["annotations"]}, "spec": template["spec"]},
-            },
-        });
-        match self.api.request(Method::POST, &sets, Some(&owned)) {
-            Err(refusal) if refusal.code != 409 => return Err(refusal),
-            _ => {}
-        }
-        let owned = self.api.request(Method::GET, &format!("{sets}/{set}"), None)?;
-        let wanted = deployment["spec"]["replicas"].as_u64().unwrap_or(1);
-        let names: Vec<String> = (0..wanted).map(|number| format!("{set}-{number}")).collect();
-        let pods = self.api.list(&paths::pods_of(&namespace, &name));
-        let all = paths::core(&namespace, "pods");
-        for pod in &pods {
-            let (_, pod) = place(pod);
-            if !names.contains(&pod) {
-                self.api.delete(&format!("{all}/{pod}"), &json!({"gracePeriodSeconds": 0}));
-            }
-        }
-        for pod in &names {
-            if !pods.iter().any(|there| place(there).1 == *pod) {
-                self.start_pod(&namespace, &name, pod, &owned)?;
-            }
-        }
-        let count = json!(wanted);
-        let counts = json!({
-            "observedGeneration": owned["metadata"]["generation"], "replicas": count, "readyReplicas": count,
-            "availableReplicas": count, "fullyLabeledReplicas": count,
-        });
-        self.api.request(Method::PATCH, &format!("{sets}/{set}/status"), Some(&json!({"status": counts})))?;
-        let now = "2026-01-01T00:00:00Z";
-        let condition = |kind: &str, reason: &str| json!({"type": kind, "status": "True", "reason": reason, "message": "", "lastTransitionTime": now, "lastUpdateTime": now});
-        let status = json!({
-            "observedGeneration": deployment["metadata"]["generation"], "replicas": count, "readyReplicas": count,
-            "updatedReplicas": count, "availableReplicas": count,
-            "conditions": [
-                condition("Available", "MinimumReplicasAvailable"), condition("Progressing", "NewReplicaSetAvailable"),
-            ],
-        });
-        let path = format!("{}/{name}/status", paths::deployments(&namespace));
-        self.api.request(Method::PATCH, &path, Some(&json!({"status": status}))).map(drop)
-    }
-
-    fn start_pod(
-        &mut self,
-        namespace: &str,
-        group: &str,
-        name: &str,
-        set: &Value,
-    ) -> Result<(), crate::api::Refusal> {
-        let template = &set["spec"]["template"];
-        let pod = json!({
-            "apiVersion": "v1", "kind": "Pod",
-            "metadata": {
-                "name": name, "labels": template["metadata"]["labels"],
-                "annotations": template["metadata"]["annotations"], "ownerReferences": owner("ReplicaSet", set),
-            },
-            "spec": template["spec"],
-        });
-        let all = paths::core(namespace, "pods");
-        let made = self.api.request(Method::POST, &all, Some(&pod))?;
-        self.addresses += 1;
-        // 127.0.0.0/16 is left to everybody else.
-        let address = Ipv4Addr::from_bits(0x7f01_0000 + self.addresses);
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let known = Pod {
-            group: (namespace.to_owned(), group.to_owned()),
-            uid: text(&made["metadata"]["uid"]),
-            cold_hash: text(&made["metadata"]["annotations"][annotations::COLD_HASH]),
-        };
-        lock(&self.shared.pods).insert(IpAddr::V4(address), known);
-        let now = "2026-01-01T00:00:00Z";
-        let conditions = ["PodScheduled", "Initialized", "ContainersReady", "Ready"];
-        let conditions =
-            conditions.map(|kind| json!({"type": kind, "status": "True", "lastTransitionTime": now}));
-        let running = |list: &Value| -> Vec<Value> {
-            let containers = list.as_array().cloned().unwrap_or_default();
-            let status = |container: Value| {
-                json!({
-                    "name": container["name"], "ready": true, "started": true, "restartCount": 0,
-                    "image": container["image"], "imageID": "fake", "state": {"running": {"startedAt": now}},
-                })
-            };
-            containers.into_iter().map(status).collect()
-        };
-        let status = json!({
-            "phase": "Running", "podIP": address, "podIPs": [{"ip": address}], "startTime": now, "conditions": conditions,
-            "containerStatuses": running(&template["spec"]["containers"]),
-            "initContainerStatuses": running(&template["spec"]["initContainers"]),
-        });
-        self.api
-            .request(Method::PATCH, &format!("{all}/{name}/status"), Some(&json!({"status": status})))
-            .map(drop)
-    }
-}
-
-/// An object's namespace and name.
-fn place(object: &Value) -> (String, String) {
-    let text = |name: &str| object["metadata"][name].as_str().unwrap_or_default().to_owned();
-    (text("namespace"), text("name"))
-}
-
-fn owner(kind: &str, object: &Value) -> Value {
-    let metadata = &object["metadata"];
-    json!([{
-        "apiVersion": "apps/v1", "kind": kind, "name": metadata["name"], "uid": metadata["uid"], "controller": true,
-        "blockOwnerDeletion": true,
-    }])
 }

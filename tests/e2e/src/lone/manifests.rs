@@ -18,7 +18,7 @@ const JUDGED_WITHIN: Duration = Duration::from_secs(120);
 /// Each manifest that breaks a rule is refused, by the API server or by the operator, in words that name the field;
 /// each that keeps it is taken.
 pub(super) fn kept_and_broken(site: &LoneSite, _: &Plan) -> String {
-    let operator = site.operator("manifests");
+    let operator = site.alone("manifests");
     let mut judged = Vec::new();
     let (mut by_server, mut count) = (0, 0);
     for (number, case) in Case::all().enumerate() {

@@ -69,6 +69,20 @@ impl LoneSite {
         Operator::start(name, &file, self.cluster.state())
     }
 
+    /// Starts an operator when no other runs: what a killed one left of its Lease is not waited for.
+    pub fn alone(&self, name: &str) -> Operator {
+        self.end_lease();
+        self.operator(name)
+    }
+
+    /// Ends the Lease of an operator that was killed.
+    pub fn end_lease(&self) {
+        let lease = format!("/apis/coordination.k8s.io/v1/namespaces/{SYSTEM}/leases/lockstep-operator");
+        if self.api.get(&lease).is_some() {
+            self.api.merge(&lease, &json!({"spec": {"holderIdentity": ""}}));
+        }
+    }
+
     /// A new namespace.
     pub fn namespace(&self, name: &str) -> String {
         let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});

@@ -12,8 +12,11 @@ use crate::{
 
 /// kubectl explains and scales groups; kubectl and helm wait for them, rightly in success, in failure and when paused.
 pub(super) fn kubectl_and_helm(site: &LoneSite, _: &Plan) -> String {
-    let _operator = site.operator("tools");
-    let explained = site.cluster.kubectl(&["explain", "cgrp.spec.retry"]);
+    let _operator = site.alone("tools");
+    // The API server describes a new resource some moments after it serves it.
+    let explained = site.api.await_value("retry is explained", Duration::from_secs(60), |_| {
+        site.cluster.try_kubectl(&["explain", "cgrp.spec.retry"]).ok()
+    });
     for field in ["maxAttempts", "whenExhausted", "backoff"] {
         assert!(explained.contains(field), "{field} is not explained:\n{explained}");
     }
