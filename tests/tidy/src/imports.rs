@@ -13,6 +13,16 @@ const CLIENTS: &[&str] = &["rustls", "tokio_rustls", "redb", "lapin"];
 
 const WALLS: &[Wall] = &[
     Wall { folder: "crds/contract", may_use: &[], never: &["tokio", "kube", "reqwest", "axum"] },
+    Wall {
+        folder: "crds",
+        may_use: &["lockstep-contract"],
+        never: &["tokio", "reqwest", "axum", "kube::Client", "lockstep_sidecar"],
+    },
+    Wall {
+        folder: "operator",
+        may_use: &["lockstep-contract", "lockstep-crds"],
+        never: &["lockstep_sidecar", "lockstep_core", "lockstep_broker", "rustls", "Api<Secret>"],
+    },
     Wall { folder: "sidecar/model", may_use: &[], never: &["tokio", "kube", "reqwest", "axum"] },
     Wall {
         folder: "sidecar/core",
