@@ -136,7 +136,8 @@ brokers() {
 bench() {
   bash tests/install.sh bench || return
   bash tests/brokers/rocketmq/rocketmq.sh fetch || return
-  cargo build --quiet --release --workspace --bins || return
+  # Alone: beside the operator the sidecar would be built with features that it does not ship with.
+  cargo build --quiet --release -p lockstep-sidecar -p lockstep-tests-bench || return
   local java
   java=$(bash tests/brokers/rocketmq/rocketmq.sh peer-classpath) || return
   "$CARGO_TARGET_DIR/release/lockstep-bench" table "sidecar=$CARGO_TARGET_DIR/release/lockstep-sidecar" \
