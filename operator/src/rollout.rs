@@ -12,8 +12,8 @@ use k8s_openapi::api::apps::v1::Deployment;
 use lockstep_contract::{config_hash, names::annotations};
 use lockstep_crds::ConsumerGroup;
 
-pub(crate) use complete::is_living;
 pub use complete::{is_complete, is_rolled_out};
+pub(crate) use complete::{is_ending, is_living};
 pub use plan::{Plan, Strategy, TemplateSource};
 pub use touch::untouched;
 pub use wave::{Wave, WaveView};

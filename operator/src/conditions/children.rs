@@ -96,7 +96,16 @@ fn is_for_good(message: &str) -> bool {
     let message = message.to_lowercase();
     let has = |words: &[&str]| words.iter().any(|word| message.contains(word));
     has(&["forbidden", "invalid", "denied the request"])
-        && !has(&["exceeded quota", "not found", "failed calling webhook", "failed quota", "timed out"])
+        && !has(&[
+            "exceeded quota",
+            "not found",
+            // A PriorityClass: "no PriorityClass with name … was found".
+            "was found",
+            "being terminated",
+            "failed calling webhook",
+            "failed quota",
+            "timed out",
+        ])
 }
 
 /// Numbers of pods.

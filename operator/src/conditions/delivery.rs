@@ -14,7 +14,7 @@ use super::{
 
 pub(super) fn application(seen: &Seen<'_>) -> Judgement {
     if seen.wanted == 0 {
-        return unknown(Reason::ScaledToZero, "no pod runs");
+        return unknown(Reason::ScaledToZero, "no pod is wanted");
     }
     let ill = || seen.answers().filter_map(|(pod, status)| Some((illness(status)?, pod, status)));
     let Some((reason, name, status)) = ill().min_by_key(|(reason, _, _)| gravity(*reason)) else {
@@ -75,7 +75,7 @@ fn remedy(reason: Reason) -> &'static str {
 
 pub(super) fn queues(seen: &Seen<'_>) -> Judgement {
     if seen.wanted == 0 {
-        return unknown(Reason::ScaledToZero, "no pod runs");
+        return unknown(Reason::ScaledToZero, "no pod is wanted");
     }
     if seen.paused {
         return unknown(Reason::PausedBySpec, "the group is paused");
@@ -116,7 +116,7 @@ fn unowned(seen: &Seen<'_>, owned: u32, total: u32) -> Judgement {
     if seen.unreachable().next().is_some() {
         return unknown(Reason::PodsUnreachable, joined([message.as_str(), unasked(seen).as_str()]));
     }
-    if seen.ending || seen.is_any_moving() || seen.change.is_some() {
+    if !seen.ending.is_empty() || seen.is_any_moving() || seen.change.is_some() {
         return no(Reason::Acquiring, message);
     }
     no(Reason::QueuesWithoutOwner, format!("{message}; see SourceConnected and ApplicationHealthy"))
@@ -124,7 +124,7 @@ fn unowned(seen: &Seen<'_>, owned: u32, total: u32) -> Judgement {
 
 pub(super) fn blocked(seen: &Seen<'_>) -> Judgement {
     if seen.wanted == 0 {
-        return unknown(Reason::ScaledToZero, "no pod runs");
+        return unknown(Reason::ScaledToZero, "no pod is wanted");
     }
     if seen.paused {
         return unknown(Reason::PausedBySpec, "the group is paused");

@@ -1,6 +1,11 @@
 //! What Kubernetes says of a pod that does not get on.
 
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
+
+/// How long a pod may outlive the moment by which Kubernetes means it to be gone, before it is named: the kubelet's
+/// last word takes a few seconds.
+const OVERDUE: SignedDuration = SignedDuration::from_secs(15);
 
 /// Words of containers that wait although nothing is wrong.
 const USUAL: [&str; 2] = ["ContainerCreating", "PodInitializing"];
@@ -19,6 +24,30 @@ pub(super) fn invalid_image(pod: &Pod) -> Option<String> {
 /// Whether a container of the pod runs and passed its startup probe.
 pub(super) fn has_started(pod: &Pod, container: &str) -> bool {
     statuses(pod).any(|status| status.name == container && status.started == Some(true))
+}
+
+/// Whether a container of the pod ever ran.
+pub(super) fn has_run(pod: &Pod, container: &str) -> bool {
+    statuses(pod).filter(|status| status.name == container).any(|status| {
+        let state = status.state.as_ref();
+        status.restart_count > 0
+            || state.is_some_and(|state| state.running.is_some() || state.terminated.is_some())
+    })
+}
+
+/// Pods that should be gone by now, and what to do about them: `None` = there is none.
+pub(super) fn overdue(ending: &[&Pod], now: Timestamp) -> Option<String> {
+    let deadline = |pod: &Pod| pod.metadata.deletion_timestamp.as_ref().map(|time| time.0);
+    let late = |pod: &&&Pod| deadline(pod).is_some_and(|time| now.duration_since(time) > OVERDUE);
+    let pod = ending.iter().find(late)?;
+    let name = pod.metadata.name.as_deref().unwrap_or_default();
+    let namespace = pod.metadata.namespace.as_deref().unwrap_or("default");
+    let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).unwrap_or("unknown");
+    Some(format!(
+        "{} pods should have ended; pod {name} on node {node}: see whether the node answers (kubectl get node {node}); \
+         only if it is gone for good: kubectl delete pod -n {namespace} {name} --force",
+        ending.iter().filter(late).count()
+    ))
 }
 
 fn statuses(pod: &Pod) -> impl Iterator<Item = &ContainerStatus> {

@@ -1,6 +1,6 @@
 //! What the conditions are judged by, taken out of Kubernetes' and the sidecars' words once.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
 use lockstep_contract::{
@@ -12,7 +12,7 @@ use lockstep_crds::{ConsumerGroup, ConsumerGroupStatus};
 use super::{children, pod};
 use crate::{
     PodReport,
-    rollout::{Strategy, is_living},
+    rollout::{Strategy, is_ending, is_living},
     status::StatusFacts,
 };
 
@@ -29,8 +29,8 @@ pub(crate) struct Seen<'a> {
     pub(super) paused: bool,
     /// The living pods.
     pub(super) pods: Vec<SeenPod<'a>>,
-    /// Whether other pods still end.
-    pub(super) ending: bool,
+    /// Pods that still end, and may still hold queues. An evicted one that stays listed has ended.
+    pub(super) ending: Vec<&'a Pod>,
     /// Why only a change of the spec helps.
     pub(super) stalled: Option<(Reason, String)>,
     /// What Kubernetes changes on the pods.
@@ -61,8 +61,9 @@ pub(super) enum Word<'a> {
 impl<'a> Seen<'a> {
     pub(crate) fn new(facts: &'a StatusFacts<'a>) -> Self {
         let deployment = facts.deployment.filter(|deployment| is_owned(deployment, facts.group));
-        let (living, ending): (Vec<_>, Vec<_>) = facts.pods.iter().partition(|pod| is_living(pod));
-        let pods: Vec<_> = living.iter().filter_map(|pod| SeenPod::new(pod, facts)).collect();
+        let living = facts.pods.iter().filter(|pod| is_living(pod));
+        let pods: Vec<_> = living.filter_map(|pod| SeenPod::new(pod, facts)).collect();
+        let ending = facts.pods.iter().map(Arc::as_ref).filter(|pod| is_ending(pod));
         let recreates = facts.plan.is_some_and(|plan| plan.strategy == Strategy::Recreate);
         Self {
             facts,
@@ -71,7 +72,7 @@ impl<'a> Seen<'a> {
             paused: facts.group.spec.state == RunState::Paused,
             stalled: children::stalled(facts, deployment, &pods),
             change: children::change(facts, deployment, recreates),
-            ending: !ending.is_empty(),
+            ending: ending.collect(),
             pods,
         }
     }
@@ -103,6 +104,21 @@ impl<'a> Seen<'a> {
             Word::Starting => true,
             Word::Says(status) => matches!(status.phase, Phase::Starting | Phase::Draining),
             Word::Unasked | Word::Unreachable(_) => false,
+        })
+    }
+
+    /// Whether no pod holds a queue: none ends any more, and each living one says so or never ran.
+    pub(super) fn has_left(&self) -> bool {
+        self.ending.is_empty() && self.holding().next().is_none()
+    }
+
+    /// The living pods that have not said that they hold nothing.
+    pub(super) fn holding(&self) -> impl Iterator<Item = &SeenPod<'a>> {
+        self.pods.iter().filter(|pod| match pod.word {
+            Word::Says(status) => status.phase != Phase::Paused || status.totals.owned > 0,
+            // One that was restarted may still be known to the broker.
+            Word::Starting => pod::has_run(pod.pod, SIDECAR_CONTAINER),
+            Word::Unasked | Word::Unreachable(_) => true,
         })
     }
 

@@ -27,7 +27,7 @@ enum Session {
 
 pub(super) fn connected(seen: &Seen<'_>) -> Judgement {
     if seen.wanted == 0 {
-        return unknown(Reason::ScaledToZero, "no pod runs");
+        return unknown(Reason::ScaledToZero, "no pod is wanted");
     }
     if seen.paused {
         return unknown(Reason::NotConnecting, "the group is paused");

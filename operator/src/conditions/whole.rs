@@ -1,7 +1,7 @@
 //! The conditions of the group as a whole: `Ready`, `Reconciling`, `Stalled` and `Paused`. The first three are what
 //! tools wait for (kstatus): `Reconciling` = in progress, `Stalled` = failed, `Ready` = done.
 
-use lockstep_contract::{Phase, Reason};
+use lockstep_contract::{Phase, Reason, Status};
 
 use super::{
     Judgement, Truth,
@@ -32,7 +32,11 @@ pub(super) fn ready(seen: &Seen<'_>, source: &Judgement, application: &Judgement
     }
     let notices = facts.notices.iter().map(|notice| notice.message.as_str());
     if seen.wanted == 0 {
-        let message = joined(["replicas is 0: nothing is consumed"].into_iter().chain(notices));
+        let first = match seen.ending.len() + seen.pods.len() {
+            0 => "replicas is 0: nothing is consumed".to_owned(),
+            left => format!("replicas is 0: {left} pods still end"),
+        };
+        let message = joined([first.as_str()].into_iter().chain(notices));
         return yes(Reason::ScaledToZero, message);
     }
     if !children::is_enough(facts, seen.deployment) {
@@ -42,7 +46,11 @@ pub(super) fn ready(seen: &Seen<'_>, source: &Judgement, application: &Judgement
         return nobody(seen);
     }
     if seen.paused {
-        let message = joined(["state is Paused: nothing is consumed"].into_iter().chain(notices));
+        let first = match seen.has_left() {
+            true => "state is Paused: nothing is consumed",
+            false => "state is Paused: some pods have not left yet, see the condition Paused",
+        };
+        let message = joined([first].into_iter().chain(notices));
         return yes(Reason::PausedBySpec, message);
     }
     if let Some(trouble) = [source, application].into_iter().find(|judgement| judgement.is_false()) {
@@ -89,7 +97,12 @@ pub(super) fn reconciling(seen: &Seen<'_>) -> Judgement {
         return yes(Reason::ApplyFailed, format!("{}; it is tried again", failure.message));
     }
     if let Some((reason, message)) = &seen.change {
-        return yes(*reason, message.as_str());
+        return yes(*reason, joined([message.as_str(), overdue(seen).as_str()]));
+    }
+    // The Deployment counts no pods that end.
+    if seen.wanted == 0 && !(seen.ending.is_empty() && seen.pods.is_empty()) {
+        let message = format!("{} pods still end", seen.ending.len() + seen.pods.len());
+        return yes(Reason::Scaling, joined([message.as_str(), overdue(seen).as_str()]));
     }
     if seen.wanted > 0 && seen.config_hash().as_deref() != Some(facts.hot_hash) {
         return configuring(seen);
@@ -120,25 +133,51 @@ fn configuring(seen: &Seen<'_>) -> Judgement {
     yes(Reason::Configuring, message)
 }
 
+/// Pods that hang in their end, for a message.
+fn overdue(seen: &Seen<'_>) -> String {
+    pod::overdue(&seen.ending, seen.facts.now).unwrap_or_default()
+}
+
 pub(super) fn paused(seen: &Seen<'_>) -> Judgement {
-    let of = |wanted: fn(Phase, u32) -> bool| {
-        seen.answers().filter(move |(_, status)| wanted(status.phase, status.totals.owned)).count()
-    };
-    let all = seen.answers().count();
-    let left = of(|phase, owned| phase == Phase::Paused && owned == 0);
-    match (seen.paused, seen.wanted) {
-        (true, 0) => yes(Reason::PausedBySpec, "no pod runs"),
-        (false, 0) => no(Reason::NotPaused, ""),
-        (_, _) if all == 0 && seen.unreachable().next().is_some() => nobody(seen),
-        (true, _) if all == 0 => nobody(seen),
-        (true, _) if left < all => {
-            no(Reason::Configuring, format!("{} of {all} pods have not left the group yet", all - left))
-        }
-        (true, _) if seen.unreachable().next().is_some() => unknown(Reason::PodsUnreachable, unasked(seen)),
-        (true, _) => yes(Reason::PausedBySpec, "no pod holds a queue"),
-        (false, _) if all > 0 && left == all => {
-            yes(Reason::Configuring, "the pods have not read yet that the group runs")
-        }
-        (false, _) => no(Reason::NotPaused, ""),
+    if seen.paused { leaving(seen) } else { returning(seen) }
+}
+
+/// Whether no pod holds a queue any more: people set positions by hand then, so that a doubt means no.
+fn leaving(seen: &Seen<'_>) -> Judgement {
+    if seen.has_left() {
+        let message = if seen.pods.is_empty() { "no pod runs" } else { "no pod holds a queue" };
+        return yes(Reason::PausedBySpec, message);
     }
+    let silent = |pod: &&SeenPod<'_>| matches!(pod.word, Word::Unasked | Word::Unreachable(_));
+    let holding = seen.holding().filter(|pod| !silent(pod)).count();
+    if seen.ending.is_empty() && holding == 0 {
+        return match seen.answers().next() {
+            Some(_) if seen.unreachable().next().is_some() => unknown(Reason::PodsUnreachable, unasked(seen)),
+            _ => nobody(seen),
+        };
+    }
+    let living = match holding {
+        0 => String::new(),
+        count => format!("{count} of {} pods have not left the group yet", seen.pods.len()),
+    };
+    let ending = match seen.ending.len() {
+        0 => String::new(),
+        count => format!("{count} more still end"),
+    };
+    no(Reason::Configuring, joined([living.as_str(), ending.as_str(), overdue(seen).as_str()]))
+}
+
+fn returning(seen: &Seen<'_>) -> Judgement {
+    let left = |status: &Status| status.phase == Phase::Paused && status.totals.owned == 0;
+    if seen.wanted == 0 {
+        return no(Reason::NotPaused, "");
+    }
+    let mut answers = seen.answers().peekable();
+    if answers.peek().is_none() && seen.unreachable().next().is_some() {
+        return nobody(seen);
+    }
+    if answers.peek().is_some() && answers.all(|(_, status)| left(status)) {
+        return yes(Reason::Configuring, "the pods have not read yet that the group runs");
+    }
+    no(Reason::NotPaused, "")
 }

@@ -22,8 +22,17 @@ pub fn is_complete(deployment: &Deployment, pods: &[Arc<Pod>]) -> bool {
 
 /// Whether a pod counts: it neither ends nor has ended, as an evicted one has that stays listed.
 pub(crate) fn is_living(pod: &Pod) -> bool {
+    pod.metadata.deletion_timestamp.is_none() && !has_ended(pod)
+}
+
+/// Whether a pod was told to end and has not ended.
+pub(crate) fn is_ending(pod: &Pod) -> bool {
+    pod.metadata.deletion_timestamp.is_some() && !has_ended(pod)
+}
+
+fn has_ended(pod: &Pod) -> bool {
     let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
-    pod.metadata.deletion_timestamp.is_none() && !matches!(phase, Some("Succeeded" | "Failed"))
+    matches!(phase, Some("Succeeded" | "Failed"))
 }
 
 fn wanted(deployment: &Deployment) -> i32 {

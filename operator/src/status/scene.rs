@@ -139,6 +139,24 @@ impl Scene {
         self.counts(replicas, replicas, replicas);
     }
 
+    /// Nobody is wanted, and all pods still end.
+    pub(crate) fn scale_to_zero(&mut self) {
+        let pods = self.pods.clone();
+        self.scale(0);
+        self.pods = pods;
+        ["a", "b", "c"].iter().for_each(|name| self.ends(name));
+    }
+
+    /// The sidecar of pod `name` ended and is started again.
+    pub(crate) fn restarts(&mut self, name: &str) {
+        let pod = self.pods.iter_mut().find(|pod| pod.metadata.name == Some(format!("orders-{name}")));
+        let status = json!({"phase": "Running", "initContainerStatuses": [{
+            "name": "lockstep", "image": "", "imageID": "", "ready": false, "restartCount": 1,
+        }]});
+        pod.expect("there").status = Some(from_value(status).unwrap());
+        self.reports.remove(&format!("orders-{name}"));
+    }
+
     /// Changes what pod `name` says.
     pub(crate) fn says(&mut self, name: &str, change: impl FnOnce(&mut Status)) {
         match self.reports.get_mut(&format!("orders-{name}")) {

@@ -1,11 +1,13 @@
 //! What conditions tell the person who is called at night.
 
 use jiff::SignedDuration;
+use k8s_openapi::api::core::v1::PodSpec;
 use lockstep_contract::{ConditionType, Health, Reason};
 
 use crate::{
     Fault, Notice,
     conditions::{MESSAGE_MAX, bounded, source::is_reason},
+    rollout::Strategy,
     status::{
         scene::{NOW, Scene, block, cut, ill},
         unreadable,
@@ -49,6 +51,31 @@ fn they_name_the_pod_the_trouble_and_the_remedy() {
     let mut scene = Scene::new();
     scene.all_unreachable();
     has(&scene.message("Ready"), &["orders-a", "timed out", "15464"]);
+}
+
+#[test]
+fn they_name_pods_that_hang_in_their_end() {
+    let mut scene = Scene::new();
+    scene.rolls(0, 0, 0);
+    scene.plan.strategy = Strategy::Recreate;
+    scene.ends("a");
+    scene.pods[0].spec = Some(PodSpec { node_name: Some("node-1".to_owned()), ..PodSpec::default() });
+    scene.now = NOW + SignedDuration::from_secs(15);
+    assert!(!scene.message("Reconciling").contains("kubectl"), "the kubelet may take a moment");
+    scene.now = NOW + SignedDuration::from_secs(16);
+    let wanted =
+        ["pod orders-a on node node-1", "kubectl delete pod -n shop orders-a --force", "gone for good"];
+    has(&scene.message("Reconciling"), &wanted);
+    scene.pause();
+    has(&scene.message("Paused"), &wanted);
+
+    let mut scene = Scene::new();
+    scene.scale_to_zero();
+    assert_eq!(scene.message("Ready"), "replicas is 0: 3 pods still end");
+    scene.now = NOW + SignedDuration::from_secs(16);
+    has(&scene.message("Reconciling"), &["3 pods still end", "kubectl delete pod"]);
+    scene.pods.clear();
+    assert_eq!(scene.message("Ready"), "replicas is 0: nothing is consumed");
 }
 
 #[test]
