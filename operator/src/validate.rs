@@ -1,5 +1,6 @@
 //! Whether pods can be made of a group. Pure: what is wrong, all at once, each with the field and the remedy.
 
+mod duplicates;
 mod neighbours;
 mod template;
 #[cfg(test)]

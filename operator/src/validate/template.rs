@@ -10,7 +10,7 @@ use lockstep_contract::{
 };
 use lockstep_crds::ConsumerGroup;
 
-use super::Verdict;
+use super::{Verdict, duplicates};
 use crate::build::{application, has_own_hook, is_tcp, port_number};
 
 pub(super) fn check(group: &ConsumerGroup, verdict: &mut Verdict) {
@@ -19,6 +19,7 @@ pub(super) fn check(group: &ConsumerGroup, verdict: &mut Verdict) {
     let spec = group.spec.template.spec.clone().unwrap_or_default();
     containers(&spec, &mut found);
     volumes(&spec, &mut found);
+    duplicates::check(&spec, &mut found);
     delivery(group, &spec, &mut found);
     admin_port(group, &spec, &mut found);
     pod(&spec, &mut found);
@@ -26,12 +27,12 @@ pub(super) fn check(group: &ConsumerGroup, verdict: &mut Verdict) {
 }
 
 /// Collects what is wrong.
-struct Template<'a> {
+pub(super) struct Template<'a> {
     verdict: &'a mut Verdict,
 }
 
 impl Template<'_> {
-    fn add(&mut self, path: &str, problem: impl AsRef<str>, remedy: impl AsRef<str>) {
+    pub(super) fn add(&mut self, path: &str, problem: impl AsRef<str>, remedy: impl AsRef<str>) {
         self.verdict.fault(Reason::InvalidTemplate, path, problem, remedy);
     }
 }
@@ -177,7 +178,7 @@ fn hooks(spec: &PodSpec, verdict: &mut Verdict) {
 }
 
 /// Every container with its path, init containers first.
-fn all(spec: &PodSpec) -> impl Iterator<Item = (String, &Container)> {
+pub(super) fn all(spec: &PodSpec) -> impl Iterator<Item = (String, &Container)> {
     let init = spec.init_containers.iter().flatten().enumerate();
     let init =
         init.map(|(index, container)| (format!("spec.template.spec.initContainers[{index}]"), container));

@@ -74,6 +74,102 @@ fn volumes_that_begin_with_our_prefix_are_taken() {
 }
 
 #[test]
+fn what_kubernetes_tells_apart_by_a_key_is_given_once() {
+    let app = "containers: [{name: app, IN_APP}]";
+    let cases = [
+        ("containers: [{name: app}, {name: app}]", "containers[1].name", "app", "containers[0].name"),
+        (
+            "containers: [{name: app}], initContainers: [{name: app}]",
+            "containers[0].name",
+            "app",
+            "initContainers[0].name",
+        ),
+        (
+            &app.replace("IN_APP", "env: [{name: A, value: x}, {name: B}, {name: A, value: y}]"),
+            "containers[0].env[2].name",
+            "A",
+            "containers[0].env[0].name",
+        ),
+        (
+            &app.replace(
+                "IN_APP",
+                "ports: [{containerPort: 80}, {name: web, containerPort: 80, protocol: TCP}]",
+            ),
+            "containers[0].ports[1].containerPort",
+            "80/TCP",
+            "containers[0].ports[0].containerPort",
+        ),
+        (
+            &app.replace("IN_APP", "volumeMounts: [{name: a, mountPath: /a}, {name: b, mountPath: /a}]"),
+            "containers[0].volumeMounts[1].mountPath",
+            "/a",
+            "containers[0].volumeMounts[0].mountPath",
+        ),
+        (
+            &app.replace("IN_APP", "volumeDevices: [{name: a, devicePath: /a}, {name: b, devicePath: /a}]"),
+            "containers[0].volumeDevices[1].devicePath",
+            "/a",
+            "containers[0].volumeDevices[0].devicePath",
+        ),
+        (
+            &app.replace("IN_APP", "resources: {claims: [{name: gpu}, {name: gpu}]}"),
+            "containers[0].resources.claims[1].name",
+            "gpu",
+            "containers[0].resources.claims[0].name",
+        ),
+        ("volumes: [{name: a}, {name: a}]", "volumes[1].name", "a", "volumes[0].name"),
+        ("hostAliases: [{ip: 1.1.1.1}, {ip: 1.1.1.1}]", "hostAliases[1].ip", "1.1.1.1", "hostAliases[0].ip"),
+        (
+            "imagePullSecrets: [{name: a}, {name: a}]",
+            "imagePullSecrets[1].name",
+            "a",
+            "imagePullSecrets[0].name",
+        ),
+        ("resourceClaims: [{name: a}, {name: a}]", "resourceClaims[1].name", "a", "resourceClaims[0].name"),
+        (
+            "resources: {claims: [{name: gpu}, {name: gpu}]}",
+            "resources.claims[1].name",
+            "gpu",
+            "resources.claims[0].name",
+        ),
+        (
+            "schedulingGates: [{name: a}, {name: a}]",
+            "schedulingGates[1].name",
+            "a",
+            "schedulingGates[0].name",
+        ),
+        (
+            "topologySpreadConstraints: [
+                {maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule},
+                {maxSkew: 2, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}]",
+            "topologySpreadConstraints[1].topologyKey",
+            "zone DoNotSchedule",
+            "topologySpreadConstraints[0].topologyKey",
+        ),
+    ];
+    for (snippet, second, key, first) in cases {
+        refused(
+            &format!("spec: {{template: {{spec: {{{snippet}}}}}}}"),
+            &[&format!(
+                "InvalidTemplate: spec.template.spec.{second}: is \"{key}\", as spec.template.spec.{first} is; \
+                 remove one of the two, or give it another value"
+            )],
+        );
+    }
+    // The same key in another list, or only a part of it.
+    taken(
+        "spec: {template: {spec: {containers: [
+            {name: app, env: [{name: A}], ports: [{containerPort: 53}, {containerPort: 53, protocol: UDP}]},
+            {name: log, env: [{name: A}], volumeMounts: [{name: a, mountPath: /a}, {name: a, mountPath: /b}]}],
+          volumes: [{name: a, emptyDir: {}}],
+          tolerations: [{key: a, operator: Exists}, {key: a, operator: Exists}],
+          topologySpreadConstraints: [
+            {maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule},
+            {maxSkew: 2, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway}]}}}",
+    );
+}
+
+#[test]
 fn the_nodes_network_is_refused() {
     let found = faults(&observed("spec: {template: {spec: {hostNetwork: true}}}"));
     assert_eq!(found.len(), 1);
