@@ -18,7 +18,7 @@ pub struct Plan {
 impl Plan {
     /// The share of the normal run.
     pub const NORMAL: Self =
-        Self { kills: 1, groups: 60, quiet: Duration::from_secs(60), outage: Duration::from_secs(20) };
+        Self { kills: 1, groups: 60, quiet: Duration::from_secs(20), outage: Duration::from_secs(20) };
     /// The full counts of the acceptance list.
     pub const SOAK: Self =
         Self { kills: 5, groups: 300, quiet: Duration::from_secs(600), outage: Duration::from_secs(180) };
