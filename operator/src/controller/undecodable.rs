@@ -5,6 +5,7 @@ use kube::{
     Api,
     api::{ApiResource, DynamicObject},
     core::error_boundary::InvalidObject,
+    runtime::reflector::ObjectRef,
 };
 use lockstep_crds::{ConsumerGroup, ConsumerGroupStatus};
 use tracing::warn;
@@ -26,6 +27,8 @@ pub(super) async fn report(scope: &Scope, invalid: &InvalidObject) -> Result<(),
         namespace: metadata.namespace.clone().unwrap_or_default(),
         name: metadata.name.clone().unwrap_or_default(),
     };
+    let deployment = scope.stores.deployments.get(&ObjectRef::new(&key.name).within(&key.namespace));
+    scope.shared.wave.sit_out(&key.namespace, &key.name, deployment.as_deref());
     let version = metadata.resource_version.clone();
     if scope.shared.memories.with(&key, |memory| memory.undecodable == version) {
         return Ok(());

@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeSet,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use k8s_openapi::api::apps::v1::Deployment;
@@ -14,8 +14,37 @@ use super::{is_rolled_out, mark};
 /// with the process, since the Deployments' own marks tell the rest.
 #[derive(Debug, Default)]
 pub struct Wave {
+    memory: Mutex<Memory>,
+}
+
+#[derive(Debug, Default)]
+struct Memory {
     /// UIDs of Deployments.
-    admitted: Mutex<BTreeSet<String>>,
+    admitted: BTreeSet<String>,
+    /// Deployments that can't take an upgrade, since their group is stalled, by namespace and name. Lost with the
+    /// process, it is found again when the groups are looked at.
+    benched: BTreeSet<(String, String)>,
+}
+
+impl Wave {
+    /// The group of that namespace and name is stalled: it is not waited for, and gives its place back. That ends when it
+    /// asks for one.
+    pub fn sit_out(&self, namespace: &str, name: &str, deployment: Option<&Deployment>) {
+        let mut memory = self.lock();
+        memory.benched.insert((namespace.to_owned(), name.to_owned()));
+        if let Some(uid) = deployment.and_then(|deployment| deployment.metadata.uid.as_ref()) {
+            memory.admitted.remove(uid);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Memory> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn key(deployment: &Deployment) -> Option<(String, String)> {
+    let metadata = &deployment.metadata;
+    Some((metadata.namespace.clone()?, metadata.name.clone()?))
 }
 
 /// The wave as one reconciliation sees it.
@@ -31,12 +60,20 @@ impl WaveView<'_> {
     /// Whether the group of this Deployment may take the new template now. A place is held until all of its pods are
     /// there, and is free when the Deployment is gone.
     pub(super) fn admit(&self, live: &Deployment, ours: &str, max: usize) -> bool {
-        let mut admitted = self.wave.admitted.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut memory = self.wave.lock();
+        let Memory { admitted, benched } = &mut *memory;
+        if let Some(key) = key(live) {
+            benched.remove(&key);
+        }
+        let mut living = BTreeSet::new();
         let mut rolling = BTreeSet::new();
         let mut outdated = BTreeSet::new();
         let mut whole_waits = false;
         for deployment in self.deployments {
             let Some(uid) = deployment.metadata.uid.as_deref() else { continue };
+            let key = key(deployment);
+            let sits_out = key.as_ref().is_some_and(|key| benched.contains(key));
+            living.extend(key);
             let is_new = mark(deployment, annotations::BUILT_BY).is_some_and(|by| by == ours);
             let by_upgrade = mark(deployment, annotations::UPGRADED_TO).is_some_and(|by| by == ours);
             match (is_new, is_rolled_out(deployment)) {
@@ -46,12 +83,13 @@ impl WaveView<'_> {
                 (true, _) => {}
                 (false, whole) => {
                     outdated.insert(uid);
-                    whole_waits |= whole && !admitted.contains(uid);
+                    whole_waits |= whole && !sits_out && !admitted.contains(uid);
                 }
             }
         }
         // What the watch shows as rebuilt, or no more, speaks for itself.
         admitted.retain(|uid| outdated.contains(uid.as_str()));
+        benched.retain(|key| living.contains(key));
         let Some(uid) = live.metadata.uid.as_deref() else { return false };
         if admitted.contains(uid) {
             return true;

@@ -69,6 +69,7 @@ impl World {
             let mut observed = observed(&format!("metadata: {{name: g{number}}}"));
             let mut live = carried_out(&fresh(&observed));
             live.metadata.uid = Some(format!("uid-{number}"));
+            live.metadata.name = Some(format!("g{number}"));
             observed.deployment = Some(Arc::new(live.clone()));
             Group {
                 hashes: Hashes::of(&observed.group),
@@ -233,6 +234,28 @@ fn groups_that_were_broken_before_leave_a_place_to_those_that_work() {
     world.settle();
     // The working ones all had their turn through the other place, and then a second broken one took it.
     assert_eq!((world.rolling(), world.waiting()), (2, 1));
+}
+
+#[test]
+fn a_stalled_group_is_not_waited_for_and_gives_its_place_back() {
+    let world = World::new(1);
+    let admitted = |world: &World, number| world.plan(number).template == TemplateSource::Build;
+    assert!(admitted(&world, 0));
+    assert!(!admitted(&world, 1), "one place");
+    let live = world.groups[0].observed.deployment.clone();
+    world.wave.sit_out("shop", "g0", live.as_deref());
+    assert!(admitted(&world, 1), "the first one is stalled before it was written");
+    assert!(!admitted(&world, 0), "repaired, it asks like any other");
+
+    // All that work are stalled: a broken one need not leave the only place to them.
+    let mut world = World::new(1);
+    world.groups[6].truth.as_mut().unwrap().metadata.generation = Some(3);
+    world.step(Step::Watch(6));
+    assert!(!admitted(&world, 6));
+    (0..5).for_each(|number| world.wave.sit_out("shop", &format!("g{number}"), None));
+    assert!(!admitted(&world, 6), "the last one may still come");
+    world.wave.sit_out("shop", "g5", None);
+    assert!(admitted(&world, 6));
 }
 
 #[test]
