@@ -12,7 +12,7 @@ use lockstep_contract::names::annotations;
 pub use child::ApplyError;
 pub use subset::is_subset;
 
-use crate::{Observed, build::Children, context::Scope};
+use crate::{Observed, build::Children, context::Scope, rollout};
 use child::Writer;
 
 /// Brings the group's children to what is wanted: configuration before the pods that read it. A child that fails holds up
@@ -91,13 +91,18 @@ fn named_config_maps(children: &Children, observed: &Observed) -> BTreeSet<Strin
         .collect()
 }
 
-/// The group's Deployment is left from a deleted group of the same name, and goes by itself.
+/// What is left of another group, so that nothing may be made yet: a Deployment of a deleted group of the same name, which
+/// goes by itself, or a pod that would meet the new ones at the broker.
 pub fn leftover(observed: &Observed) -> Option<ApplyError> {
-    let live = observed.deployment.as_deref()?;
     let group = &observed.group;
     let uid = group.uid().unwrap_or_default();
-    child::is_leftover(live, &uid, &group.name_any())
-        .then(|| ApplyError::Leftover { kind: "Deployment".to_owned(), name: live.name_any() })
+    let former = observed.deployment.as_deref();
+    let former = former.filter(|live| child::is_leftover(*live, &uid, &group.name_any()));
+    if let Some(live) = former {
+        return Some(ApplyError::Leftover { kind: "Deployment".to_owned(), name: live.name_any() });
+    }
+    let pod = rollout::former_member(observed)?;
+    Some(ApplyError::Leftover { kind: "Pod".to_owned(), name: pod.name_any() })
 }
 
 /// The Deployment of the group's name, whoever made it. A watch shows only those with the operator's label, so that

@@ -4,6 +4,7 @@ mod configmaps;
 mod deployment;
 mod disruption;
 mod hooks;
+mod kept;
 mod pod;
 mod sidecar;
 #[cfg(test)]

@@ -1,10 +1,16 @@
 //! Reads what the cluster holds of a group, from the watches alone.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
-use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use k8s_openapi::{
+    api::core::v1::Pod,
+    apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
+};
 use kube::{Resource, runtime::reflector::ObjectRef};
-use lockstep_contract::names::labels;
+use lockstep_contract::{
+    KIND,
+    names::{annotations, labels},
+};
 use lockstep_crds::ConsumerGroup;
 
 use crate::{
@@ -29,6 +35,8 @@ pub fn observe(scope: &Scope, group: &Arc<ConsumerGroup>) -> Observed {
         config_maps: stores.config_maps.state_filter(|map| of_group(&map.metadata)),
         disruption_budgets: stores.disruption_budgets.state_filter(|budget| beside(&budget.metadata)),
         siblings: siblings.iter().filter_map(|other| other.0.as_ref().ok().map(Arc::clone)).collect(),
+        running: running(scope, &key),
+        strangers: strangers(scope, &key),
         reports: scope.shared.memories.with(&key, |memory| memory.reports.clone()),
     };
     // The stores have no order; messages that list pods should not change without a reason.
@@ -46,6 +54,34 @@ pub fn pods(scope: &Scope, key: &Key) -> Vec<Arc<Pod>> {
         pod.metadata.namespace.as_deref() == Some(key.namespace.as_str())
             && group_label(&pod.metadata) == Some(key.name.as_str())
     })
+}
+
+fn controller<'a>(meta: &'a ObjectMeta, kind: &str) -> Option<&'a OwnerReference> {
+    let mut owners = meta.owner_references.iter().flatten();
+    owners.find(|owner| owner.controller == Some(true)).filter(|owner| owner.kind == kind)
+}
+
+/// The UIDs of the namespace's groups that own a Deployment of their name.
+fn running(scope: &Scope, key: &Key) -> BTreeSet<String> {
+    let deployments =
+        scope.stores.deployments.state_filter(|live| live.metadata.namespace.as_ref() == Some(&key.namespace));
+    let owners = deployments.iter().filter_map(|live| {
+        let owner = controller(&live.metadata, KIND)?;
+        (Some(&owner.name) == live.metadata.name.as_ref()).then(|| owner.uid.clone())
+    });
+    owners.collect()
+}
+
+/// The pods of other groups that say as whom they take part.
+fn strangers(scope: &Scope, key: &Key) -> Vec<Arc<Pod>> {
+    let mut strangers = scope.stores.pods.state_filter(|pod| {
+        let annotations = pod.metadata.annotations.as_ref();
+        pod.metadata.namespace.as_ref() == Some(&key.namespace)
+            && group_label(&pod.metadata) != Some(&key.name)
+            && annotations.is_some_and(|all| all.contains_key(annotations::MEMBER_OF))
+    });
+    strangers.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
+    strangers
 }
 
 /// The name of the group that an object belongs to, by its label.

@@ -1,11 +1,17 @@
 //! What the steps of a reconciliation hand to each other.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
-use k8s_openapi::api::{
-    apps::v1::{Deployment, ReplicaSet},
-    core::v1::{ConfigMap, Pod},
-    policy::v1::PodDisruptionBudget,
+use k8s_openapi::{
+    api::{
+        apps::v1::{Deployment, ReplicaSet},
+        core::v1::{ConfigMap, Pod},
+        policy::v1::PodDisruptionBudget,
+    },
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use lockstep_contract::{Reason, Status};
 use lockstep_crds::ConsumerGroup;
@@ -38,6 +44,10 @@ pub struct Observed {
     pub disruption_budgets: Vec<Arc<PodDisruptionBudget>>,
     /// The other groups of the namespace.
     pub siblings: Vec<Arc<ConsumerGroup>>,
+    /// The UIDs of those groups, this one among them, that own a Deployment of their name.
+    pub running: BTreeSet<String>,
+    /// Pods of other groups of the namespace that say as whom they take part at a broker.
+    pub strangers: Vec<Arc<Pod>>,
     /// What each pod's sidecar says, by the pod's name. Empty before the first poll.
     pub reports: BTreeMap<String, PodReport>,
 }
@@ -59,6 +69,11 @@ pub struct Fault {
     pub reason: Reason,
     /// The field and what is wrong with it, and the remedy.
     pub message: String,
+}
+
+/// Whether the object with that UID controls this one.
+pub(crate) fn is_controlled_by(meta: &ObjectMeta, uid: &str) -> bool {
+    meta.owner_references.iter().flatten().any(|owner| owner.controller == Some(true) && owner.uid == uid)
 }
 
 /// Something that the user should know and that stops nothing: an event, and a message in the condition `Ready`.

@@ -17,6 +17,7 @@ pub mod events;
 pub mod facts;
 pub mod hash;
 pub mod leader;
+pub mod membership;
 pub mod metrics;
 pub mod poll;
 pub mod render;

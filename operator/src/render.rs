@@ -5,7 +5,7 @@ mod manifest;
 mod tests;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs,
     io::{self, Read},
     path::{Path, PathBuf},
@@ -115,6 +115,8 @@ fn alone(group: ConsumerGroup) -> Observed {
         config_maps: Vec::new(),
         disruption_budgets: Vec::new(),
         siblings: Vec::new(),
+        running: BTreeSet::new(),
+        strangers: Vec::new(),
         reports: BTreeMap::new(),
     }
 }

@@ -2,6 +2,7 @@
 //! wave's memory only bridges the moment until the watch shows them.
 
 mod complete;
+mod former;
 mod plan;
 mod touch;
 mod wave;
@@ -14,6 +15,7 @@ use lockstep_crds::ConsumerGroup;
 
 pub use complete::{is_complete, is_rolled_out};
 pub(crate) use complete::{is_ending, is_living};
+pub use former::former_member;
 pub use plan::{Plan, Strategy, TemplateSource};
 pub use touch::untouched;
 pub use wave::{Wave, WaveView};
@@ -54,6 +56,11 @@ impl Hashes {
 /// Names the version of the operator and its default sidecar image.
 pub fn built_by(settings: &Settings) -> String {
     format!("{} {}", settings.version, settings.sidecar_image)
+}
+
+/// The default sidecar image of the operator that built a Deployment.
+pub(crate) fn former_image(live: &Deployment) -> Option<&str> {
+    mark(live, annotations::BUILT_BY)?.split_once(' ').map(|(_, image)| image)
 }
 
 /// Plans a reconciliation of a group without faults.

@@ -1,6 +1,11 @@
 //! What tests of several modules need: groups from snippets of YAML, and a cluster that holds them.
 
-use std::{collections::BTreeMap, env, fs, path::Path, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    env, fs,
+    path::Path,
+    sync::Arc,
+};
 
 use lockstep_crds::ConsumerGroup;
 use serde_json::{Value, json};
@@ -54,6 +59,8 @@ pub(crate) fn observed(snippet: &str) -> Observed {
         config_maps: Vec::new(),
         disruption_budgets: Vec::new(),
         siblings: Vec::new(),
+        running: BTreeSet::new(),
+        strangers: Vec::new(),
         reports: BTreeMap::new(),
     }
 }

@@ -129,6 +129,10 @@ pub mod annotations {
     pub const HOT_HASH: &str = "lockstep.dev/hot-hash";
     /// The queues that this pod should take, as a JSON list of names.
     pub const ASSIGNMENT: &str = "lockstep.dev/assignment";
+    /// On a pod: the UID of its group, which another one of the same name does not have.
+    pub const GROUP_UID: &str = "lockstep.dev/group-uid";
+    /// On a pod: as whom it takes part at the broker.
+    pub const MEMBER_OF: &str = "lockstep.dev/member-of";
     /// On a child: the hash of what was applied.
     pub const APPLIED_HASH: &str = "lockstep.dev/applied-hash";
     /// On a Deployment: the hash of what the user wrote and what needs new pods. Does not depend on the operator's

@@ -41,8 +41,8 @@ pub enum ApplyError {
         /// Its name.
         name: String,
     },
-    /// It is left from a deleted group of the same name.
-    #[error("{kind} {name} is left from a deleted group of the same name; it goes by itself")]
+    /// It is left from a deleted group of the same name, or from one with the same consumer group.
+    #[error("{kind} {name} is left from a group that was deleted or can't be read; it is waited for")]
     Leftover {
         /// The object's kind.
         kind: String,

@@ -14,10 +14,10 @@ use kube::ResourceExt;
 use lockstep_contract::{self as contract, OrderingMode, names::annotations};
 use lockstep_crds::ConsumerGroup;
 
-use super::{BuildError, Owned, configmaps, pod};
+use super::{BuildError, Owned, configmaps, kept, pod};
 use crate::{
     facts::Observed,
-    rollout::{Plan, Strategy, TemplateSource},
+    rollout::{Plan, Strategy, TemplateSource, former_image},
 };
 
 /// How long a new pod must stay ready before the next one is replaced, in seconds. An application that answers 404
@@ -66,10 +66,12 @@ impl Built {
         Ok(Self { template, cold })
     }
 
-    /// What the cluster holds, as it is.
+    /// What the cluster holds, with what its user wrote.
     fn live(observed: &Observed, owned: &Owned) -> Option<Self> {
         let deployment = observed.deployment.as_ref()?;
-        let template = deployment.spec.template.clone();
+        let group = observed.group.as_ref();
+        let image = group.spec.sidecar.image.as_deref().or_else(|| former_image(deployment));
+        let template = kept::template(&deployment.spec.template, &group.spec.template, image)?;
         let hash = template.metadata.as_ref()?.annotations.as_ref()?.get(annotations::COLD_HASH)?;
         let name = configmaps::cold_name(&owned.group, hash);
         let live = observed.config_maps.iter().find(|map| map.name_any() == name)?;
@@ -98,11 +100,12 @@ pub(super) fn deployment(
             ..LabelSelector::default()
         },
         strategy: Some(strategy(plan.strategy, group.spec.ordering.mode)),
+        // Written out: a pause by another writer would hold every change back without a word.
+        paused: Some(false),
         min_ready_seconds: Some(MIN_READY_SECONDS),
         progress_deadline_seconds: Some(PROGRESS_DEADLINE_SECONDS),
         revision_history_limit: Some(REVISIONS),
         template,
-        ..DeploymentSpec::default()
     };
     Deployment { metadata, spec, ..Deployment::default() }
 }

@@ -2,18 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{ConfigMap, ContainerPort, PodTemplateSpec};
+use k8s_openapi::api::core::v1::{ConfigMap, ContainerPort, PodSpec, PodTemplateSpec};
 use kube::ResourceExt;
 use lockstep_contract::{self as contract, names};
 use lockstep_crds::ConsumerGroup;
 
 use super::{BuildError, Owned, hooks, sidecar, volumes};
-use crate::rollout::Plan;
+use crate::{membership::Membership, rollout::Plan};
 
 /// What Kubernetes gives a pod to end where its template says nothing, in seconds.
 const GRACE_SECONDS: i64 = 30;
 /// What the sidecar may take after the application's end, to leave the broker's group, in seconds.
 const RESERVE_SECONDS: i64 = 5;
+/// What Kubernetes runs pods as whose template names no account.
+const DEFAULT_ACCOUNT: &str = "default";
 
 pub(super) fn template(
     group: &ConsumerGroup,
@@ -28,10 +30,15 @@ pub(super) fn template(
     let cold_hash = cold.annotations().get(names::annotations::COLD_HASH).cloned().unwrap_or_default();
     let annotations = metadata.annotations.get_or_insert_default();
     annotations.insert(names::annotations::COLD_HASH.to_owned(), cold_hash);
+    annotations.insert(names::annotations::GROUP_UID.to_owned(), owned.uid.clone());
+    if let Some(membership) = Membership::of(group) {
+        annotations.insert(names::annotations::MEMBER_OF.to_owned(), membership.to_string());
+    }
 
     let Some(spec) = template.spec.as_mut().filter(|spec| !spec.containers.is_empty()) else {
         return Err(BuildError::NoContainer);
     };
+    account(spec);
     for container in &mut spec.containers {
         hooks::inject(container, &owned.uid, contract.spec.sidecar.admin_port);
     }
@@ -49,6 +56,16 @@ pub(super) fn template(
     let total = drain.saturating_add(grace).saturating_add(RESERVE_SECONDS);
     spec.termination_grace_period_seconds = Some(total);
     Ok(template)
+}
+
+/// Writes the service account under both of its names. The API server copies the one to the other, so that a name which
+/// was taken out of the group would live on under the one that nobody writes.
+fn account(spec: &mut PodSpec) {
+    let given = [spec.service_account_name.take(), spec.service_account.take()];
+    let name = given.into_iter().flatten().find(|name| !name.is_empty());
+    let name = name.unwrap_or_else(|| DEFAULT_ACCOUNT.to_owned());
+    spec.service_account = Some(name.clone());
+    spec.service_account_name = Some(name);
 }
 
 /// Labels of every child.

@@ -82,6 +82,21 @@ fn the_sidecar_reads_the_same_group() {
 }
 
 #[test]
+fn what_another_writer_or_a_former_spec_set_is_written_over() {
+    let made = children(&observed(""));
+    assert_eq!(made.deployment.spec.paused, Some(false), "kubectl rollout pause is drift");
+    let account = |snippet: &str| {
+        let made = children(&observed(&format!("spec: {{template: {{spec: {{{snippet}}}}}}}")));
+        (pod(&made).service_account_name.clone().unwrap(), pod(&made).service_account.clone().unwrap())
+    };
+    let both = |name: &str| (name.to_owned(), name.to_owned());
+    assert_eq!(account(""), both("default"));
+    assert_eq!(account("serviceAccountName: orders"), both("orders"));
+    assert_eq!(account("serviceAccount: old"), both("old"));
+    assert_eq!(account("serviceAccountName: orders, serviceAccount: old"), both("orders"));
+}
+
+#[test]
 fn files_are_where_the_sidecar_looks() {
     let made = children(&full());
     let mounts = sidecar(&made).volume_mounts.as_ref().unwrap();
@@ -154,7 +169,11 @@ fn everything_else_in_the_template_stays() {
                 container.lifecycle = None;
             }
         }
-        spec.termination_grace_period_seconds = given.spec.as_ref().unwrap().termination_grace_period_seconds;
+        let written = given.spec.as_ref().unwrap();
+        spec.termination_grace_period_seconds = written.termination_grace_period_seconds;
+        // Another test looks at them.
+        spec.service_account = None;
+        spec.service_account_name.clone_from(&written.service_account_name);
         assert_eq!(left.spec, given.spec);
 
         let (metadata, given) = (left.metadata.unwrap(), given.metadata.clone().unwrap_or_default());
@@ -163,7 +182,9 @@ fn everything_else_in_the_template_stays() {
         labels.insert(labels::MANAGED_BY.to_owned(), "lockstep-operator".to_owned());
         assert_eq!(metadata.labels, Some(labels));
         let mut annotations = metadata.annotations.unwrap();
-        annotations.remove(annotations::COLD_HASH);
+        for ours in [annotations::COLD_HASH, annotations::GROUP_UID, annotations::MEMBER_OF] {
+            assert!(annotations.remove(ours).is_some(), "{ours}");
+        }
         assert_eq!(annotations, given.annotations.unwrap_or_default());
     }
 }
@@ -321,6 +342,8 @@ fn while_an_upgrade_waits_the_live_template_stays() {
     cold.data = Some([(files::CONFIG_KEY.to_owned(), text)].into());
     let template = live.spec.template.metadata.as_mut().unwrap().annotations.as_mut().unwrap();
     template.insert(annotations::COLD_HASH.to_owned(), hash);
+    let marks = live.metadata.annotations.as_mut().unwrap();
+    marks.insert(annotations::BUILT_BY.to_owned(), "former sidecar:former".to_owned());
     observed.deployment = Some(Arc::new(live.clone()));
     observed.config_maps = vec![Arc::new(former.cold), Arc::new(cold.clone())];
 
@@ -338,6 +361,53 @@ fn while_an_upgrade_waits_the_live_template_stays() {
     observed.config_maps.clear();
     let made = build(&observed, &plan).unwrap();
     assert_eq!(sidecar(&made).image.as_deref(), Some("sidecar:new"));
+}
+
+#[test]
+fn while_an_upgrade_waits_what_its_user_wrote_is_put_back() {
+    let spec = "containers: [{name: app, image: 'app:1', env: [{name: A, value: x}],
+        ports: [{containerPort: 53, name: dns}, {containerPort: 53, protocol: UDP}],
+        lifecycle: {stopSignal: SIGQUIT}, readinessProbe: {httpGet: {path: /ready, port: 80}}}],
+        initContainers: [{name: first, image: 'first:1'}], volumes: [{name: data, emptyDir: {}}],
+        nodeSelector: {zone: a}";
+    let mut observed =
+        observed(&format!("spec: {{template: {{metadata: {{labels: {{app: orders}}}}, spec: {{{spec}}}}}}}"));
+    let former = children(&observed);
+    observed.config_maps = vec![Arc::new(former.cold)];
+    let build_from = |observed: &mut Observed, live: &Deployment| {
+        observed.deployment = Some(Arc::new(live.clone()));
+        build(observed, &plan(TemplateSource::KeepLive, Strategy::Rolling)).unwrap()
+    };
+    let same = build_from(&mut observed, &former.deployment);
+    assert_eq!(same.deployment.spec.template, former.deployment.spec.template);
+
+    let mut live = former.deployment.clone();
+    let metadata = live.spec.template.metadata.as_mut().unwrap();
+    metadata.labels.as_mut().unwrap().insert("app".to_owned(), "other".to_owned());
+    metadata.annotations.as_mut().unwrap().insert("restartedAt".to_owned(), "today".to_owned());
+    let pod = live.spec.template.spec.as_mut().unwrap();
+    pod.node_selector = None;
+    pod.volumes.as_mut().unwrap()[0] = object("{name: data, hostPath: {path: /}}");
+    let init = pod.init_containers.as_mut().unwrap();
+    init.remove(0);
+    init[0].image = Some("sidecar:other".to_owned());
+    let app = &mut pod.containers[0];
+    app.image = Some("app:2".to_owned());
+    app.env = Some(object("[{name: A, value: y}, {name: B, value: z}]"));
+    app.ports.as_mut().unwrap()[0].name = None;
+    app.readiness_probe = Some(object("{exec: {command: ['true']}}"));
+    let put_back = build_from(&mut observed, &live).deployment.spec.template;
+    let mut wanted = former.deployment.spec.template;
+    // What the user did not write is left to whoever did.
+    let metadata = wanted.metadata.as_mut().unwrap();
+    metadata.annotations.as_mut().unwrap().insert("restartedAt".to_owned(), "today".to_owned());
+    let app = &mut wanted.spec.as_mut().unwrap().containers[0];
+    app.env = Some(object("[{name: A, value: x}, {name: B, value: z}]"));
+    assert_eq!(put_back, wanted);
+
+    // Without the sidecar it is worth nothing.
+    live.spec.template.spec.as_mut().unwrap().init_containers = None;
+    assert_eq!(sidecar(&build_from(&mut observed, &live)).image.as_deref(), Some("sidecar:new"));
 }
 
 #[test]

@@ -30,7 +30,8 @@ pub(crate) fn is_ending(pod: &Pod) -> bool {
     pod.metadata.deletion_timestamp.is_some() && !has_ended(pod)
 }
 
-fn has_ended(pod: &Pod) -> bool {
+/// Whether none of its containers runs or will.
+pub(super) fn has_ended(pod: &Pod) -> bool {
     let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
     matches!(phase, Some("Succeeded" | "Failed"))
 }

@@ -1,5 +1,6 @@
 //! What a plan decides, from what the cluster holds alone.
 
+mod former;
 mod wave;
 
 use std::sync::Arc;

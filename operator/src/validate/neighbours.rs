@@ -2,13 +2,14 @@
 
 use k8s_openapi::{NamespaceResourceScope, apimachinery::pkg::apis::meta::v1::OwnerReference};
 use kube::{Resource, ResourceExt};
-use lockstep_contract::{KIND, Reason, SourceKind};
+use lockstep_contract::{KIND, Reason};
 use lockstep_crds::ConsumerGroup;
 
 use super::{Verdict, wants_budget};
 use crate::{
     build::{hot_name, own_budget},
     facts::Observed,
+    membership::Membership,
 };
 
 pub(super) fn check(observed: &Observed, verdict: &mut Verdict) {
@@ -29,29 +30,35 @@ pub(super) fn check(observed: &Observed, verdict: &mut Verdict) {
     }
 }
 
-/// Two groups that consume as the same consumer group would take each other's queues; the older one goes on.
+/// Two groups that consume as one consumer group would take each other's queues. The one whose pods are there goes on,
+/// else the older one.
 fn duplicate(observed: &Observed, verdict: &mut Verdict) {
     let group = observed.group.as_ref();
-    let Some(name) = consumer_group(group) else { return };
-    let mut older = observed.siblings.iter().filter(|sibling| {
-        sibling.name_any() != group.name_any()
-            && consumer_group(sibling) == Some(name)
-            && age(sibling) < age(group)
+    let Some(own) = Membership::of(group) else { return };
+    let name = own.consumer_group();
+    let runs = |group: &ConsumerGroup| group.uid().is_some_and(|uid| observed.running.contains(&uid));
+    let rank = |group: &ConsumerGroup| (!runs(group), age(group));
+    let namesakes = observed.siblings.iter().filter_map(|sibling| {
+        let other = Membership::of(sibling).filter(|other| other.is_namesake(&own))?;
+        (sibling.name_any() != group.name_any()).then_some((sibling, other.is_same(&own)))
     });
-    if let Some(first) = older.next() {
+    let (same, elsewhere): (Vec<_>, Vec<_>) = namesakes.partition(|(_, is_same)| *is_same);
+    if let Some((first, _)) = same.iter().find(|(sibling, _)| rank(sibling) < rank(group)) {
+        let which = if runs(first) && !runs(group) { "already runs" } else { "is older" };
         let problem =
-            format!("is \"{name}\", as which the older ConsumerGroup {} consumes", first.name_any());
+            format!("is \"{name}\", as which the ConsumerGroup {} consumes, which {which}", first.name_any());
         let remedy = "delete one of the two and make this one anew under another name in RocketMQ, or put both topics into one";
         let path = "spec.source.rocketmq.consumerGroup";
         verdict.fault(Reason::DuplicateConsumerGroup, path, problem, remedy);
-    }
-}
-
-fn consumer_group(group: &ConsumerGroup) -> Option<&str> {
-    match group.spec.source.kind()? {
-        SourceKind::RocketMq(source) => Some(&source.consumer_group),
-        // Their queues are exclusive one by one, so a second consumer waits and takes nothing.
-        SourceKind::RabbitMq(_) | SourceKind::ActiveMq(_) => None,
+    } else if let Some((first, _)) = elsewhere.first() {
+        verdict.notice(
+            Reason::DuplicateConsumerGroup,
+            format!(
+                "the ConsumerGroup {} consumes as \"{name}\" too, from other nameServers: that is well as long as they \
+                 are of another RocketMQ cluster",
+                first.name_any()
+            ),
+        );
     }
 }
 

@@ -1,5 +1,7 @@
 //! Every rule with a case that breaks it and one that does not.
 
+mod duplicates;
+
 use std::sync::Arc;
 
 use lockstep_contract::Reason;
@@ -71,102 +73,6 @@ fn volumes_that_begin_with_our_prefix_are_taken() {
              `lockstep-` are Lockstep's own; give the volume another name"],
     );
     taken("spec: {template: {spec: {volumes: [{name: lockstep, emptyDir: {}}]}}}");
-}
-
-#[test]
-fn what_kubernetes_tells_apart_by_a_key_is_given_once() {
-    let app = "containers: [{name: app, IN_APP}]";
-    let cases = [
-        ("containers: [{name: app}, {name: app}]", "containers[1].name", "app", "containers[0].name"),
-        (
-            "containers: [{name: app}], initContainers: [{name: app}]",
-            "containers[0].name",
-            "app",
-            "initContainers[0].name",
-        ),
-        (
-            &app.replace("IN_APP", "env: [{name: A, value: x}, {name: B}, {name: A, value: y}]"),
-            "containers[0].env[2].name",
-            "A",
-            "containers[0].env[0].name",
-        ),
-        (
-            &app.replace(
-                "IN_APP",
-                "ports: [{containerPort: 80}, {name: web, containerPort: 80, protocol: TCP}]",
-            ),
-            "containers[0].ports[1].containerPort",
-            "80/TCP",
-            "containers[0].ports[0].containerPort",
-        ),
-        (
-            &app.replace("IN_APP", "volumeMounts: [{name: a, mountPath: /a}, {name: b, mountPath: /a}]"),
-            "containers[0].volumeMounts[1].mountPath",
-            "/a",
-            "containers[0].volumeMounts[0].mountPath",
-        ),
-        (
-            &app.replace("IN_APP", "volumeDevices: [{name: a, devicePath: /a}, {name: b, devicePath: /a}]"),
-            "containers[0].volumeDevices[1].devicePath",
-            "/a",
-            "containers[0].volumeDevices[0].devicePath",
-        ),
-        (
-            &app.replace("IN_APP", "resources: {claims: [{name: gpu}, {name: gpu}]}"),
-            "containers[0].resources.claims[1].name",
-            "gpu",
-            "containers[0].resources.claims[0].name",
-        ),
-        ("volumes: [{name: a}, {name: a}]", "volumes[1].name", "a", "volumes[0].name"),
-        ("hostAliases: [{ip: 1.1.1.1}, {ip: 1.1.1.1}]", "hostAliases[1].ip", "1.1.1.1", "hostAliases[0].ip"),
-        (
-            "imagePullSecrets: [{name: a}, {name: a}]",
-            "imagePullSecrets[1].name",
-            "a",
-            "imagePullSecrets[0].name",
-        ),
-        ("resourceClaims: [{name: a}, {name: a}]", "resourceClaims[1].name", "a", "resourceClaims[0].name"),
-        (
-            "resources: {claims: [{name: gpu}, {name: gpu}]}",
-            "resources.claims[1].name",
-            "gpu",
-            "resources.claims[0].name",
-        ),
-        (
-            "schedulingGates: [{name: a}, {name: a}]",
-            "schedulingGates[1].name",
-            "a",
-            "schedulingGates[0].name",
-        ),
-        (
-            "topologySpreadConstraints: [
-                {maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule},
-                {maxSkew: 2, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}]",
-            "topologySpreadConstraints[1].topologyKey",
-            "zone DoNotSchedule",
-            "topologySpreadConstraints[0].topologyKey",
-        ),
-    ];
-    for (snippet, second, key, first) in cases {
-        refused(
-            &format!("spec: {{template: {{spec: {{{snippet}}}}}}}"),
-            &[&format!(
-                "InvalidTemplate: spec.template.spec.{second}: is \"{key}\", as spec.template.spec.{first} is; \
-                 remove one of the two, or give it another value"
-            )],
-        );
-    }
-    // The same key in another list, or only a part of it.
-    taken(
-        "spec: {template: {spec: {containers: [
-            {name: app, env: [{name: A}], ports: [{containerPort: 53}, {containerPort: 53, protocol: UDP}]},
-            {name: log, env: [{name: A}], volumeMounts: [{name: a, mountPath: /a}, {name: a, mountPath: /b}]}],
-          volumes: [{name: a, emptyDir: {}}],
-          tolerations: [{key: a, operator: Exists}, {key: a, operator: Exists}],
-          topologySpreadConstraints: [
-            {maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule},
-            {maxSkew: 2, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway}]}}}",
-    );
 }
 
 #[test]
@@ -346,7 +252,8 @@ fn the_older_of_two_groups_with_one_consumer_group_goes_on() {
     assert_eq!(found.len(), 1);
     assert_eq!(found[0].reason, Reason::DuplicateConsumerGroup);
     assert!(found[0].message.starts_with(
-        "spec.source.rocketmq.consumerGroup: is \"shop-orders\", as which the older ConsumerGroup former consumes; "
+        "spec.source.rocketmq.consumerGroup: is \"shop-orders\", as which the ConsumerGroup former consumes, which is \
+         older; "
     ));
 
     let harmless = [
@@ -360,6 +267,41 @@ fn the_older_of_two_groups_with_one_consumer_group_goes_on() {
     assert_eq!(faults(&observed), [""; 0]);
     observed.siblings = vec![sibling("metadata: {name: a-orders}")];
     assert_eq!(faults(&observed).len(), 1);
+}
+
+#[test]
+fn the_group_that_runs_goes_on_whichever_is_older() {
+    let uid = |observed: &Observed| observed.group.metadata.uid.clone().unwrap();
+    let sibling = "metadata: {name: former, uid: former-uid, creationTimestamp: 2026-11-30T07:00:00Z}";
+    let mut observed = observed("");
+    observed.siblings = vec![Arc::new(group(sibling))];
+    observed.running = [uid(&observed)].into();
+    assert_eq!(faults(&observed), [""; 0], "the older one has no pods");
+    observed.running.insert("former-uid".to_owned());
+    let found = faults(&observed);
+    assert!(found.len() == 1 && found[0].contains("consumes, which is older"), "{found:?}");
+    observed.siblings = vec![Arc::new(group(&sibling.replace("T07", "T09")))];
+    assert_eq!(faults(&observed), [""; 0]);
+    observed.running = ["former-uid".to_owned()].into();
+    let found = faults(&observed);
+    assert!(found.len() == 1 && found[0].contains("consumes, which already runs"), "{found:?}");
+}
+
+#[test]
+fn one_name_in_two_clusters_is_told_and_no_fault() {
+    let mut observed = observed("");
+    let older = "{metadata: {name: former, creationTimestamp: 2026-11-30T07:00:00Z}, spec: {source: {rocketmq: {nameServers: ['SERVER', 'b:1']}}}}";
+    observed.siblings = vec![Arc::new(group(&older.replace("SERVER", "namesrv.test:9876")))];
+    let verdict = validate(&observed);
+    assert_eq!(verdict.faults, []);
+    assert_eq!(verdict.notices.len(), 1);
+    assert_eq!(verdict.notices[0].reason, Reason::DuplicateConsumerGroup);
+    assert!(
+        verdict.notices[0].message.starts_with("the ConsumerGroup former consumes as \"shop-orders\" too")
+    );
+    observed.siblings = vec![Arc::new(group(&older.replace("SERVER", "namesrv.mq.svc.cluster.local:9876")))];
+    assert_eq!(faults(&observed).len(), 1);
+    assert_eq!(validate(&observed).notices, []);
 }
 
 #[test]

@@ -156,6 +156,39 @@ async fn what_a_deleted_group_left_is_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn pods_of_a_deleted_group_that_would_meet_the_new_ones_are_waited_for() {
+    for label in ["orders", "another"] {
+        let fake = with_groups(&["orders"]);
+        let set = format!("{label}-abc");
+        let pod = json!({
+            "metadata": {
+                "labels": {
+                    "lockstep.dev/consumergroup": label,
+                    "app.kubernetes.io/managed-by": "lockstep-operator",
+                    "pod-template-hash": "abc",
+                },
+                "annotations": {
+                    "lockstep.dev/group-uid": "of-a-deleted-group",
+                    "lockstep.dev/member-of": "shop-orders at namesrv.mq:9876",
+                },
+                "ownerReferences": [
+                    {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": set, "uid": "gone", "controller": true},
+                ],
+            },
+        });
+        fake.edit(|store| store.put("pods", "shop", "former", pod));
+        let scenario = Scenario::start(fake);
+        let fake = &scenario.fake;
+        let told = scenario.until_condition("orders", "Reconciling", "True").await;
+        assert!(told["message"].as_str().unwrap().contains("Pod former is left"), "{told}");
+        scenario.two_minutes().await;
+        assert!(fake.get("deployments", "orders").is_none(), "{label}");
+        fake.edit(|store| store.delete("pods", "shop", "former"));
+        until_made(fake, "orders").await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_watch_that_breaks_is_begun_again() {
     let fake = with_groups(&["orders"]);
     for path in ["/consumergroups", "/deployments", "/pods", "/configmaps"] {

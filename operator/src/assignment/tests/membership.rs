@@ -1,4 +1,4 @@
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use lockstep_contract::{ApplicationStatus, Health, Phase, SourceStatus, Status};
 use serde_json::{Value, json};
@@ -40,6 +40,8 @@ fn observed(pods: Vec<Arc<Pod>>, reports: Vec<(&str, PodReport)>) -> Observed {
         config_maps: Vec::new(),
         disruption_budgets: Vec::new(),
         siblings: Vec::new(),
+        running: BTreeSet::new(),
+        strangers: Vec::new(),
         reports: reports.into_iter().map(|(pod, report)| (pod.to_owned(), report)).collect(),
     }
 }
