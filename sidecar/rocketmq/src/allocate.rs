@@ -1,7 +1,7 @@
 //! Java's average allocation. All members of a group must compute the same shares, Java members too.
 
-/// This member's share of `queues` among `members`. Both must be sorted; a member listed twice counts twice, as in
-/// Java. Empty when `me` is not listed.
+/// This member's share of `queues` among `members`. Both must be sorted and without duplicates. Empty when `me` is not
+/// listed.
 pub(crate) fn average<'a, Q>(queues: &'a [Q], members: &[String], me: &str) -> &'a [Q] {
     let Some(index) = members.iter().position(|member| member == me) else { return &[] };
     let (total, count) = (queues.len(), members.len());

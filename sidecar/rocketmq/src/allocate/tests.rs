@@ -33,14 +33,6 @@ fn a_member_that_is_not_listed_has_no_share() {
     assert!(average(&[1, 2, 3], &[], "stranger").is_empty());
 }
 
-#[test]
-fn a_member_listed_twice_counts_twice() {
-    let twice: Vec<String> = ["a", "a", "b"].map(str::to_owned).to_vec();
-    let queues: Vec<u32> = (0..8).collect();
-    assert_eq!(average(&queues, &twice, "a"), [0, 1, 2]);
-    assert_eq!(average(&queues, &twice, "b"), [6, 7]);
-}
-
 /// Written from the words "each gets an equal part, the first ones one more": deals the counts out one by one.
 fn naive(queues: usize, count: usize) -> Vec<Vec<usize>> {
     let mut sizes = vec![0; count];

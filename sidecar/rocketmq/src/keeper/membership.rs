@@ -274,6 +274,9 @@ impl Driver {
         if !self.note_listing(now, broker, &members) {
             return;
         }
+        // A broker that was away for a while lists a member once for each connection that it has not yet found dead:
+        // for two minutes, in which counting those would leave most queues without an owner.
+        members.dedup();
         let queues = self.topology.queues(topic);
         let share = average(&queues, &members, &self.shared.config.client_id);
         self.membership.shares.insert(Arc::clone(topic), share.iter().cloned().collect());

@@ -61,6 +61,17 @@ async fn queues_are_shared_with_members_that_come() {
 }
 
 #[tokio::test]
+async fn a_member_that_is_listed_for_dead_connections_too_has_one_share() {
+    let fake = Fake::start(4).await;
+    fake.script().others = vec!["a".to_owned(); 3];
+    let mut member = Member::join(config(&fake, "b"));
+    // Of four queues two are the second of two members', and one the last of four.
+    let mut names = [member.acquired().await.name, member.acquired().await.name];
+    names.sort();
+    assert_eq!(names.map(|name| name.to_string()), ["t/b/2", "t/b/3"]);
+}
+
+#[tokio::test]
 async fn a_member_without_a_queue_says_so() {
     let fake = Fake::start(1).await;
     fake.script().others = vec!["a".to_owned()];
