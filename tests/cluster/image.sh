@@ -23,13 +23,13 @@ trap 'rm -rf "$work"' EXIT
 pack() { tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner --format=gnu "$@"; }
 digest() { sha256sum "$1" | cut -d' ' -f1; }
 
-mkdir -p "$work/root/etc" "$work/archive"
-printf 'root:x:0:0:root:/:/sbin/nologin\nnonroot:x:65532:65532:nonroot:/:/sbin/nologin\n' >"$work/root/etc/passwd"
-printf 'root:x:0:\nnonroot:x:65532:\n' >"$work/root/etc/group"
-cp "$program" "$work/root/$name"
-chmod -R u=rwX,go=rX "$work/root"
-chmod 755 "$work/root/$name"
-pack -C "$work/root" -cf "$work/archive/layer.tar" etc "$name"
+mkdir -p "$work/layer/etc" "$work/archive"
+printf 'root:x:0:0:root:/:/sbin/nologin\nnonroot:x:65532:65532:nonroot:/:/sbin/nologin\n' >"$work/layer/etc/passwd"
+printf 'root:x:0:\nnonroot:x:65532:\n' >"$work/layer/etc/group"
+cp "$program" "$work/layer/$name"
+chmod -R u=rwX,go=rX "$work/layer"
+chmod 755 "$work/layer/$name"
+pack -C "$work/layer" -cf "$work/archive/layer.tar" etc "$name"
 
 case $(uname -m) in x86_64) arch=amd64 ;; aarch64) arch=arm64 ;; *) arch=$(uname -m) ;; esac
 cat >"$work/config.json" <<JSON

@@ -88,6 +88,26 @@ impl Site {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
+    /// Gives an image of the container runtime another name too.
+    ///
+    /// # Panics
+    /// When it refuses.
+    pub fn tag(&self, image: &str, name: &str) {
+        let socket = self.cluster.state().join("containerd/containerd.sock");
+        let mut command = self.cluster.command("ctr");
+        command.arg("--address").arg(socket).args([
+            "--namespace",
+            "k8s.io",
+            "images",
+            "tag",
+            "--force",
+            image,
+            name,
+        ]);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "ctr images tag: {}", String::from_utf8_lossy(&output.stderr));
+    }
+
     /// `helm upgrade --install --wait` with the tests' images.
     ///
     /// # Errors

@@ -1,27 +1,42 @@
 //! Scenarios of the whole cluster.
 
+mod applications;
 mod changes;
 mod crashes;
 mod deploys;
+mod ends;
 mod install;
 mod outages;
 mod rights;
 mod rollouts;
+mod secrets;
+mod upgrade;
 
 use crate::{runner::Scenario, site::Site};
 
-/// All scenarios, in their order: the first ones are what a user sees first.
-pub const SCENARIOS: &[Scenario<Site>] = &[
-    Scenario { name: "first_day", run: install::first_day },
+/// Scenarios that bear others beside them; the longest first.
+pub const BESIDE: &[Scenario<Site>] = &[
     Scenario { name: "rollouts", run: rollouts::under_load },
-    Scenario { name: "termination_order", run: rollouts::termination_order },
+    Scenario { name: "first_day", run: install::first_day },
     Scenario { name: "crashes", run: crashes::pods_and_containers },
+    Scenario { name: "termination_order", run: rollouts::termination_order },
     Scenario { name: "hot_changes", run: changes::hot },
     Scenario { name: "pause", run: changes::pause_and_resume },
     Scenario { name: "bad_deploy", run: deploys::not_found },
-    Scenario { name: "operator_killed", run: outages::operator_killed },
-    Scenario { name: "broker_away", run: outages::broker_away },
     Scenario { name: "unhealthy_application", run: outages::unhealthy_application },
+    Scenario { name: "secrets", run: secrets::rotation },
+    Scenario { name: "subscription_change", run: changes::subscription },
+    Scenario { name: "crash_loop", run: applications::crash_loop },
+    Scenario { name: "out_of_memory", run: applications::out_of_memory },
+    Scenario { name: "group_deleted", run: ends::group_deleted },
+    Scenario { name: "namespace_terminating", run: ends::namespace_terminating },
     Scenario { name: "rights", run: rights::operator_and_pods },
+];
+
+/// Scenarios that break what all share.
+pub const ALONE: &[Scenario<Site>] = &[
+    Scenario { name: "broker_away", run: outages::broker_away },
+    Scenario { name: "operator_killed", run: outages::operator_killed },
+    Scenario { name: "upgrade_wave", run: upgrade::wave },
     Scenario { name: "chart_life", run: install::chart_life },
 ];

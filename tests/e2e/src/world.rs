@@ -1,13 +1,13 @@
 //! One scenario's namespace, topic, group and history.
 
 use std::{
-    fs,
+    fmt, fs,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
     thread::{self, JoinHandle},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use lockstep_history::{Event, History, Order, Rules, Verdict, check};
@@ -28,6 +28,10 @@ pub const QUEUES: u32 = 8;
 pub const GROUP: &str = "orders";
 /// How long a change of the cluster may take.
 pub const PATIENCE: Duration = Duration::from_secs(120);
+/// How often pods and sidecars are looked at.
+pub const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// How late what an application saw may arrive.
+const LATE: Duration = Duration::from_secs(5);
 /// How often committed positions are looked at.
 const COMMITS_EVERY: Duration = Duration::from_millis(200);
 /// How often the publisher gives each queue a message.
@@ -40,6 +44,10 @@ pub struct Setting {
     pub replicas: u32,
     /// The application's first rules.
     pub rules: String,
+    /// Topics to subscribe to beside the world's own.
+    pub topics: Vec<String>,
+    /// Further lines of `spec.source.rocketmq`, indented by six blanks, and of `spec.source`, by four.
+    pub source: String,
     /// Further lines of `spec`, indented by two blanks.
     pub spec: String,
     /// Further lines of the application's container, indented by eight blanks.
@@ -50,8 +58,39 @@ pub struct Setting {
 
 impl Default for Setting {
     fn default() -> Self {
-        let rules = "answer 200 delay=5000".to_owned();
-        Self { replicas: 3, rules, spec: String::new(), container: String::new(), version: 1 }
+        Self {
+            replicas: 3,
+            rules: "answer 200 delay=5000".to_owned(),
+            topics: Vec::new(),
+            source: String::new(),
+            spec: String::new(),
+            container: String::new(),
+            version: 1,
+        }
+    }
+}
+
+/// How long each step of a scenario took, for its report.
+#[derive(Debug)]
+pub struct Steps(Vec<String>, Instant);
+
+impl Default for Steps {
+    fn default() -> Self {
+        Self(Vec::new(), Instant::now())
+    }
+}
+
+impl Steps {
+    /// Notes the step that has just ended.
+    pub fn note(&mut self, what: &str) {
+        self.0.push(format!("{what} {:.0} s", self.1.elapsed().as_secs_f32()));
+        self.1 = Instant::now();
+    }
+}
+
+impl fmt::Display for Steps {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.join(", "))
     }
 }
 
@@ -87,6 +126,10 @@ impl Worker {
 pub struct World<'a> {
     /// What all share.
     pub site: &'a Site,
+    /// A client of its broker.
+    pub mq: Cluster,
+    /// Its name server's address.
+    pub name_server: String,
     /// Its namespace, which enforces the restricted level.
     pub namespace: String,
     /// Its topic.
@@ -100,25 +143,32 @@ pub struct World<'a> {
 }
 
 impl<'a> World<'a> {
-    /// A new namespace, and a topic of [`QUEUES`] queues.
+    /// A new namespace, and a topic of [`QUEUES`] queues at the site's broker.
     pub fn new(site: &'a Site, name: &str) -> Self {
+        Self::at(site, name, site.mq.clone(), site.servers.namesrv())
+    }
+
+    /// The same at another broker, which is called [`BROKER`] too.
+    pub fn at(site: &'a Site, name: &str, mq: Cluster, name_server: String) -> Self {
         let (topic, broker_group) = (format!("{name}-topic"), format!("{name}-group"));
         let restricted = json!({
             "apiVersion": "v1", "kind": "Namespace",
             "metadata": {"name": name, "labels": {"pod-security.kubernetes.io/enforce": "restricted"}},
         });
         site.api.create("/api/v1/namespaces", &restricted);
-        site.mq.create_topic(&topic, QUEUES);
-        site.mq.create_group(&broker_group);
+        mq.create_topic(&topic, QUEUES);
+        mq.create_group(&broker_group);
         let events = Arc::<Mutex<Vec<Event>>>::default();
-        let (mq, group, of, into) =
-            (site.mq.clone(), broker_group.clone(), topic.clone(), Arc::clone(&events));
+        let (client, group, of, into) =
+            (mq.clone(), broker_group.clone(), topic.clone(), Arc::clone(&events));
         let watch = Worker::start(COMMITS_EVERY, move || {
-            let seen = mq.commits(&group, &of, QUEUES);
+            let seen = client.commits(&group, &of, QUEUES);
             into.lock().unwrap().extend(seen);
         });
         Self {
             site,
+            mq,
+            name_server,
             namespace: name.to_owned(),
             topic,
             broker_group,
@@ -131,9 +181,12 @@ impl<'a> World<'a> {
 
     /// The group's manifest.
     pub fn manifest(&self, setting: &Setting) -> String {
-        let Setting { replicas, rules, spec, container, version } = setting;
-        let Self { namespace, topic, broker_group, .. } = self;
-        let (name_server, collector) = (self.site.servers.namesrv(), self.site.collector.address());
+        let Setting { replicas, rules, topics, source, spec, container, version } = setting;
+        let Self { namespace, topic, broker_group, name_server, .. } = self;
+        let collector = self.site.collector.address();
+        let topics = [std::slice::from_ref(topic), topics].concat();
+        let subscriptions: Vec<String> = topics.iter().map(|topic| format!("{{topic: {topic}}}")).collect();
+        let subscriptions = subscriptions.join(", ");
         format!(
             "apiVersion: lockstep.dev/v1alpha1
 kind: ConsumerGroup
@@ -144,10 +197,10 @@ spec:
     rocketmq:
       nameServers: [\"{name_server}\"]
       consumerGroup: {broker_group}
-      subscriptions: [{{topic: {topic}}}]
+      subscriptions: [{subscriptions}]
       startPosition: {{type: Earliest}}
       lockLifetimeSeconds: {LOCK_SECONDS}
-{spec}  template:
+{source}{spec}  template:
     metadata: {{annotations: {{version: \"{version}\"}}}}
     spec:
       automountServiceAccountToken: false
@@ -196,25 +249,38 @@ spec:
     }
 
     /// Waits until the group is settled: observed, Ready, not Reconciling, and with as many current and ready pods as
-    /// it wants and no other.
+    /// it wants and no other. What the group's status says may be older than what just happened to its pods, so the
+    /// Deployment and the pods are asked too.
     pub fn await_settled(&self, limit: Duration) -> Value {
         let settled = |group: &Value| {
-            let status = &group["status"];
-            let wanted = &group["spec"]["replicas"];
-            let current = status["observedGeneration"] == group["metadata"]["generation"];
+            let (status, wanted) = (&group["status"], &group["spec"]["replicas"]);
             let counts = ["replicas", "readyReplicas", "updatedReplicas"];
-            current
+            let complete = |object: &Value| {
+                object["status"]["observedGeneration"] == object["metadata"]["generation"]
+                    && counts.iter().all(|count| number(&object["status"][count]) == number(wanted))
+            };
+            status.is_object()
+                && complete(group)
                 && holds(group, "Ready", "True")
                 && !holds(group, "Reconciling", "True")
-                && counts.iter().all(|count| status[count] == *wanted)
+                && complete(&self.deployment())
+                && self.are_all_ready(number(wanted))
         };
-        let start = now_micros();
-        let group = self.site.api.await_object(&self.group_path(), "the group is settled", limit, settled);
-        let left = limit.saturating_sub(Duration::from_micros(now_micros() - start));
-        self.site.api.await_value("no other pods are left", left.max(Duration::from_secs(1)), |_| {
-            (json!(self.all_pods().len()) == group["spec"]["replicas"]).then_some(())
-        });
-        group
+        self.site.api.await_object(&self.group_path(), "the group is settled", limit, settled)
+    }
+
+    /// Whether there are so many pods and no other, each ready and none ending.
+    fn are_all_ready(&self, wanted: u64) -> bool {
+        let pods = self.all_pods();
+        let ready =
+            |pod: &Value| pod["metadata"]["deletionTimestamp"].is_null() && holds(pod, "Ready", "True");
+        pods.len() as u64 == wanted && pods.iter().all(ready)
+    }
+
+    /// The group's Deployment; null when it is not there.
+    pub fn deployment(&self) -> Value {
+        let path = format!("{}/{GROUP}", paths::deployments(&self.namespace));
+        self.site.api.get(&path).unwrap_or_default()
     }
 
     /// What a pod's sidecar says of itself; null when it does not answer.
@@ -235,12 +301,12 @@ spec:
 
     /// Publishes so many messages to each queue.
     pub fn publish(&self, count: usize) {
-        publish(&self.site.mq, &self.topic, count, &self.ends, &self.events);
+        publish(&self.mq, &self.topic, count, &self.ends, &self.events);
     }
 
     /// Publishes to all queues until it is stopped.
     pub fn publish_on(&mut self) {
-        let (mq, topic) = (self.site.mq.clone(), self.topic.clone());
+        let (mq, topic) = (self.mq.clone(), self.topic.clone());
         let (ends, events) = (Arc::clone(&self.ends), Arc::clone(&self.events));
         self.publisher = Some(Worker::start(PUBLISH_EVERY, move || publish(&mq, &topic, 1, &ends, &events)));
     }
@@ -259,6 +325,25 @@ spec:
         });
     }
 
+    /// What the group's pods are in a few words, for sentences about what went wrong.
+    pub fn summary(&self) -> String {
+        let line = |pod: &Value| {
+            let (metadata, status) = (&pod["metadata"], &pod["status"]);
+            let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
+            let wrong = conditions.iter().filter(|condition| condition["status"] != "True");
+            let wrong: Vec<&Value> = wrong.map(|condition| &condition["type"]).collect();
+            format!(
+                "{} version={} ending={} phase={} not={wrong:?} restarts={}",
+                metadata["name"],
+                metadata["annotations"]["version"],
+                !metadata["deletionTimestamp"].is_null(),
+                status["phase"],
+                restarts(pod)
+            )
+        };
+        self.all_pods().iter().map(line).collect::<Vec<_>>().join("\n")
+    }
+
     /// Notes a fault and what it may cost in each queue.
     pub fn fault(&self, name: &str, duplicates: u64, overlaps: u64) {
         let name = name.into();
@@ -274,7 +359,7 @@ spec:
     pub fn await_end(&self) {
         let ends = self.ends.lock().unwrap().clone();
         let committed =
-            |queue| self.site.mq.committed(&self.broker_group, &self.topic, BROKER, queue).unwrap_or(0);
+            |queue| self.mq.committed(&self.broker_group, &self.topic, BROKER, queue).unwrap_or(0);
         let mut seen = Vec::new();
         let since = now_micros();
         while now_micros() - since < u64::try_from(PATIENCE.as_micros()).unwrap() {
@@ -297,19 +382,32 @@ spec:
         self.stop_publishing();
         self.await_end();
         self.watch.take().into_iter().for_each(Worker::stop);
-        let dead = self.site.mq.try_end_of(&format!("%DLQ%{}", self.broker_group), BROKER, 0);
+        let dead = self.mq.try_end_of(&format!("%DLQ%{}", self.broker_group), BROKER, 0);
         assert!(dead.is_none_or(|count| count == 0), "{dead:?} messages were dead-lettered");
-        let mut history = History::from(self.events.lock().unwrap().clone());
-        history.extend(self.site.collector.history(&self.topic));
+        let (history, verdict) = self.history();
         let file = self.site.cluster.state().join(format!("{}.history", self.namespace));
         fs::write(&file, history.to_string()).unwrap();
-        let verdict = check(&history, &Rules::new(Order::PerQueue));
         assert!(verdict.is_clean(), "{verdict}\nthe history is in {}", file.display());
         verdict
     }
 }
 
 impl World<'_> {
+    /// What happened, and the verdict. What applications saw comes by another way than the commits, and may come later:
+    /// it can only make losses fewer.
+    fn history(&self) -> (History, Verdict) {
+        let since = Instant::now();
+        loop {
+            let mut history = History::from(self.events.lock().unwrap().clone());
+            history.extend(self.site.collector.history(&self.topic));
+            let verdict = check(&history, &Rules::new(Order::PerQueue));
+            if verdict.is_clean() || since.elapsed() > LATE {
+                return (history, verdict);
+            }
+            pause(COMMITS_EVERY);
+        }
+    }
+
     /// Writes down how everything is, for whoever looks at a failure.
     fn dump(&self) {
         let file = self.site.cluster.state().join("log").join(format!("{}.dump", self.namespace));
@@ -347,6 +445,11 @@ impl Drop for World<'_> {
         // A panic here would end the whole run.
         drop(self.site.cluster.try_kubectl(&["delete", "namespace", &self.namespace, "--wait=false"]));
     }
+}
+
+/// A count that may be absent.
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or(0)
 }
 
 /// How often a pod's containers were restarted.

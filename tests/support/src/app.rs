@@ -1,7 +1,7 @@
 //! The recording HTTP application: does with each message what its rules say, and writes down what it saw.
 //!
 //! `PUT /rules` with one rule a line replaces the rules of a running application, `PUT /health` with a status says what
-//! health checks are told from now on. GET and HEAD are health checks.
+//! health checks are told from now on, `PUT /memory` takes so many MiB for good. GET and HEAD are health checks.
 
 use std::{
     fmt,
@@ -208,6 +208,15 @@ fn control(stream: &TcpStream, shared: &Shared, request: &Request) -> io::Result
         "PUT" if request.path == "/health" => match text().and_then(|text| text.trim().parse::<u16>().ok()) {
             Some(status) => {
                 shared.healthy.store(status == 200, Ordering::Relaxed);
+                200
+            }
+            None => 400,
+        },
+        "PUT" if request.path == "/memory" => match text().and_then(|text| text.trim().parse::<usize>().ok())
+        {
+            // The pages are touched, or they would take no memory.
+            Some(mebibytes) => {
+                vec![1_u8; mebibytes << 20].leak();
                 200
             }
             None => 400,

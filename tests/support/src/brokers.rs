@@ -40,12 +40,15 @@ pub struct RocketMqOptions {
     pub tls: bool,
     /// The address where they listen, and which they tell.
     pub bind: &'static str,
+    /// Further lines of the brokers' configuration.
+    pub conf: &'static str,
 }
 
 impl Default for RocketMqOptions {
     fn default() -> Self {
         let nodes = &["namesrv", "broker-a", "broker-b"];
-        Self { version: "5.5.0", nodes, lock_seconds: 60, signed: false, tls: false, bind: "127.0.0.1" }
+        let (version, bind) = ("5.5.0", "127.0.0.1");
+        Self { version, nodes, lock_seconds: 60, signed: false, tls: false, bind, conf: "" }
     }
 }
 
@@ -142,7 +145,8 @@ impl RocketMqServers {
             .env("ROCKETMQ_BROKER_PORT", self.broker_port.to_string())
             .env("ROCKETMQ_LOCK_MS", (self.options.lock_seconds * 1_000).to_string())
             .env("ROCKETMQ_AUTH", flag(self.options.signed))
-            .env("ROCKETMQ_TLS", flag(self.options.tls));
+            .env("ROCKETMQ_TLS", flag(self.options.tls))
+            .env("ROCKETMQ_CONF", self.options.conf);
         command
     }
 

@@ -58,7 +58,15 @@ impl Proxy {
     /// # Panics
     /// When no port is free.
     pub fn start(upstream: &str, seed: u64) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        Self::start_at("127.0.0.1", upstream, seed)
+    }
+
+    /// Listens on another address.
+    ///
+    /// # Panics
+    /// When no port of it is free.
+    pub fn start_at(address: &str, upstream: &str, seed: u64) -> Self {
+        let listener = TcpListener::bind((address, 0)).unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let shared = Arc::new(Shared::default());
         shared.state().seed = seed;

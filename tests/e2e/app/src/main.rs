@@ -17,7 +17,7 @@ use lockstep_tests_support::{
     app::{App, Identity, Options},
     behaviour::Rule,
     collector::Mark,
-    time::now_micros,
+    time::{now_micros, pause},
 };
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -52,7 +52,8 @@ async fn main() -> Outcome<()> {
     app.note(&Mark::new(&pod, "started").to_string());
     terminated.recv().await;
     app.note(&Mark::new(&pod, "terminated").to_string());
-    tokio::time::sleep(Duration::from_millis(variable("TERM_MILLISECONDS")?.unwrap_or(0))).await;
+    // The application works in threads of its own.
+    pause(Duration::from_millis(variable("TERM_MILLISECONDS")?.unwrap_or(0)));
     app.note(&Mark::new(&pod, "ends").to_string());
     Ok(())
 }

@@ -9,7 +9,7 @@ use crate::{
     api::{holds, paths},
     plan::Plan,
     site::{BROKER, Site},
-    world::{GROUP, PATIENCE, QUEUES, Setting, World, restarts},
+    world::{GROUP, LOOK_EVERY, PATIENCE, QUEUES, Setting, World, restarts},
 };
 
 /// Within what time every pod must have taken a hot change.
@@ -86,6 +86,39 @@ pub(super) fn pause_and_resume(site: &Site, _: &Plan) -> String {
     assert_eq!(identities(&world), pods, "a pod was restarted");
     let (took, resumed) = (took.as_secs_f32(), resumed.as_secs_f32());
     format!("paused in {took:.1} s, resumed in {resumed:.1} s; {}", world.judge())
+}
+
+/// All members of a group must agree on its subscriptions: all former pods end before the first new one starts.
+pub(super) fn subscription(site: &Site, _: &Plan) -> String {
+    let mut world = World::new(site, "subscription");
+    world.apply(&Setting::default());
+    world.await_settled(PATIENCE);
+    world.publish_on();
+    world.await_more_done(200);
+    let uid = |pod: &Value| pod["metadata"]["uid"].to_string();
+    let former: Vec<Value> = world.pods();
+    let formers: Vec<String> = former.iter().map(uid).collect();
+    site.mq.create_topic("subscription-more", 4);
+    world.apply(&Setting { topics: vec!["subscription-more".to_owned()], ..Setting::default() });
+    wait_until("all pods are new", PATIENCE, || {
+        pause(LOOK_EVERY);
+        let now: Vec<String> = world.all_pods().iter().map(uid).collect();
+        let old = now.iter().filter(|uid| formers.contains(uid)).count();
+        assert!(old == 0 || old == now.len(), "old and new pods beside each other:\n{}", world.summary());
+        old == 0 && now.len() == formers.len()
+    });
+    world.await_settled(PATIENCE);
+    world.await_more_done(200);
+    let marks = |pods: &[Value], what: &str| -> Vec<u64> {
+        let marks =
+            pods.iter().flat_map(|pod| site.collector.marks(pod["metadata"]["name"].as_str().unwrap()));
+        marks.filter(|mark| mark.what == what).map(|mark| mark.at).collect()
+    };
+    let (ends, starts) = (marks(&former, "ends"), marks(&world.pods(), "started"));
+    assert_eq!((ends.len(), starts.len()), (3, 3));
+    let gap = starts.iter().min().unwrap().checked_sub(*ends.iter().max().unwrap());
+    let gap = gap.expect("a new pod started before the last former one had ended");
+    format!("{} ms without a pod; {}", gap / 1_000, world.judge())
 }
 
 /// Each pod with the restarts of its containers.

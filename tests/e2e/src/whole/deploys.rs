@@ -34,7 +34,7 @@ pub(super) fn not_found(site: &Site, _: &Plan) -> String {
     let since = now_micros();
     wait_until("the rollout stands still", STILL * 2, || {
         let pods = world.pods();
-        assert!(of_version(&pods, "2") <= 1, "a second pod was replaced: {pods:#?}");
+        assert!(of_version(&pods, "2") <= 1, "a second pod was replaced:\n{}", world.summary());
         now_micros() - since > u64::try_from(STILL.as_micros()).unwrap()
     });
     assert_eq!(of_version(&world.pods(), "1"), 2, "old pods went");

@@ -1,7 +1,5 @@
 //! Parts of the whole go away: the operator, the broker, an application's health.
 
-use std::time::Duration;
-
 use lockstep_tests_support::{
     http::call,
     time::{now_micros, pause, wait_until},
@@ -12,11 +10,9 @@ use crate::{
     api::{holds, paths},
     plan::Plan,
     site::{BROKER, SYSTEM, Site},
-    world::{GROUP, PATIENCE, Setting, World, restarts},
+    world::{GROUP, LOOK_EVERY, PATIENCE, Setting, World, restarts},
 };
 
-/// How often a rollout is looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// What an outage of the broker may cost in duplicates in a queue, as documented for `PerQueue`.
 const BOUND: u64 = 32;
 
@@ -93,7 +89,7 @@ pub(super) fn broker_away(site: &Site, plan: &Plan) -> String {
     wait_until("the broker was away for a while", plan.outage * 2, || {
         pause(LOOK_EVERY);
         let pods = world.pods();
-        assert!(pods.len() == 3 && pods.iter().all(ready), "a pod became unready: {pods:#?}");
+        assert!(pods.len() == 3 && pods.iter().all(ready), "a pod became unready:\n{}", world.summary());
         now_micros() - since > u64::try_from(plan.outage.as_micros()).unwrap()
     });
     site.servers.thaw(BROKER);

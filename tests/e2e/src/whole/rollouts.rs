@@ -11,7 +11,7 @@ use crate::{
     api::paths,
     plan::Plan,
     site::Site,
-    world::{GROUP, PATIENCE, Setting, World},
+    world::{GROUP, PATIENCE, Setting, Steps, World},
 };
 
 /// Messages that must get through between two changes.
@@ -28,23 +28,29 @@ pub(super) fn under_load(site: &Site, _: &Plan) -> String {
     world.publish_on();
     world.await_more_done(BETWEEN);
 
+    let mut took = Steps::default();
     setting.version = 2;
     world.apply(&setting);
     settle(&world, "a new template");
+    took.note("template");
     for replicas in [5, 1, 3] {
         world.kubectl(&["scale", "cgrp", GROUP, &format!("--replicas={replicas}")]);
         settle(&world, &format!("{replicas} replicas"));
     }
+    took.note("scale");
     world.kubectl(&["rollout", "restart", &format!("deployment/{GROUP}")]);
     settle(&world, "a rollout restart");
+    took.note("restart");
     for pod in world.pods() {
         evict(&world, &pod);
         settle(&world, "an eviction");
     }
+    took.note("evictions");
     let pod = world.pods().swap_remove(0);
     fail_liveness(&world, &pod);
     settle(&world, "a restart by the liveness probe");
-    format!("{}", world.judge())
+    took.note("liveness");
+    format!("{}; {}", took, world.judge())
 }
 
 /// Waits until the change is through and messages flow again.

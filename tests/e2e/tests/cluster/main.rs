@@ -2,8 +2,12 @@
 
 use std::process::ExitCode;
 
-use lockstep_tests_e2e::{runner, site::Site, whole::SCENARIOS};
+use lockstep_tests_e2e::{
+    runner,
+    site::Site,
+    whole::{ALONE, BESIDE},
+};
 
 fn main() -> ExitCode {
-    runner::run(SCENARIOS, Site::start)
+    runner::run_beside(BESIDE, ALONE, Site::start)
 }

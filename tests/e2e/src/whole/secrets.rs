@@ -1,0 +1,121 @@
+//! Secrets that come late, and that change.
+
+use std::{collections::BTreeMap, fs, time::Duration};
+
+use lockstep_history::Event;
+use lockstep_tests_support::{
+    brokers::{RocketMqOptions, RocketMqServers},
+    proxy::Proxy,
+    rocketmq::Cluster,
+    time::{pause, wait_until},
+};
+use serde_json::{Value, json};
+
+use crate::{
+    api::condition,
+    cluster::NODE,
+    plan::Plan,
+    site::{BROKER, LOCK_SECONDS, Site},
+    world::{LOOK_EVERY, PATIENCE, Setting, World, restarts},
+};
+
+/// Requests that our own client sends unsigned: publishing, positions, topics and groups. What sidecars send besides
+/// (pulls, locks, commits, heartbeats) must be signed.
+const UNSIGNED: &str = "authenticationWhitelist=10,310,14,30,17,200";
+/// For how long a new key is used before the old one is withdrawn at the broker.
+const WAIT: Duration = Duration::from_secs(60);
+
+/// A missing Secret is a condition, and taken up when it comes; another key reaches the next connection, and no lease
+/// is lost over it.
+pub(super) fn rotation(site: &Site, _: &Plan) -> String {
+    let servers = RocketMqServers::start(RocketMqOptions {
+        nodes: &["namesrv", BROKER],
+        lock_seconds: LOCK_SECONDS,
+        signed: true,
+        bind: NODE,
+        conf: UNSIGNED,
+        ..RocketMqOptions::default()
+    });
+    let address = servers.broker(BROKER);
+    let user = |verb: &str, name: &str, more: &str| {
+        let said = servers.admin(&format!("{verb} -b {address} -u {name} {more}\n"));
+        assert!(said.contains("success"), "{verb} {name}: {said}");
+    };
+    user("createUser", "first", "-p first-secret");
+    user("createUser", "second", "-p second-secret");
+    let proxy = Proxy::start_at(NODE, &address, 1);
+    let mq = Cluster::new([(BROKER.to_owned(), address.clone())]);
+    let mut world = World::at(site, "secrets", mq, servers.namesrv());
+    let source = format!(
+        "      addressOverrides: {{\"{address}\": \"{}\"}}\n    credentialsSecretRef: {{name: broker}}\n",
+        proxy.address()
+    );
+    world.apply(&Setting { replicas: 2, source, ..Setting::default() });
+    world.publish(10);
+    let missing = site.api.await_object(&world.group_path(), "the Secret is missed", PATIENCE, |group| {
+        condition(group, "SourceConnected")
+            .is_some_and(|(status, reason, _)| (status, reason) == ("False", "SecretMissing"))
+    });
+    let (_, _, message) = condition(&missing, "SourceConnected").unwrap();
+    assert!(message.contains("broker"), "the message does not name the Secret: {message}");
+    give(&world, "first");
+    world.await_settled(PATIENCE);
+    let pods: Vec<Value> =
+        world.pods().iter().map(|pod| json!([pod["metadata"]["uid"], restarts(pod)])).collect();
+    world.publish_on();
+    world.await_more_done(200);
+    give(&world, "second");
+    wait_until("the new key is in all pods", WAIT, || {
+        pause(LOOK_EVERY);
+        world.pods().iter().all(|pod| mounted(&world, pod) == "second")
+    });
+    let before = proxy.accepted();
+    proxy.cut(false);
+    wait_until("all pods are connected again", PATIENCE, || proxy.accepted() > before + 1);
+    world.await_more_done(200);
+    // Whoever still signed with the old key would be refused from now on.
+    user("deleteUser", "first", "");
+    world.await_more_done(400);
+    world.await_settled(PATIENCE);
+    let now: Vec<Value> =
+        world.pods().iter().map(|pod| json!([pod["metadata"]["uid"], restarts(pod)])).collect();
+    assert_eq!(now, pods, "a pod was restarted");
+    let verdict = world.judge();
+    let mut epochs: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for event in site.collector.history(&world.topic).events() {
+        if let Event::Start { queue, epoch, .. } = event {
+            let of = epochs.entry(queue.clone()).or_default();
+            if !of.contains(epoch) {
+                of.push(*epoch);
+            }
+        }
+    }
+    let lost: Vec<_> = epochs.iter().filter(|(_, epochs)| epochs.len() > 1).collect();
+    assert!(lost.is_empty(), "leases were lost: {lost:?}");
+    format!("{verdict}")
+}
+
+/// Writes the Secret with a user's keys.
+fn give(world: &World<'_>, user: &str) {
+    let secret = format!(
+        "apiVersion: v1\nkind: Secret\nmetadata: {{name: broker, namespace: {}}}\n\
+         stringData: {{accessKey: {user}, secretKey: {user}-secret}}\n",
+        world.namespace
+    );
+    world.site.cluster.apply(&secret).unwrap_or_else(|error| panic!("{error}"));
+}
+
+/// The access key in a pod's volume, which lies below the kubelet's folder.
+fn mounted(world: &World<'_>, pod: &Value) -> String {
+    let uid = pod["metadata"]["uid"].as_str().unwrap();
+    let volume = pod["spec"]["volumes"].as_array().unwrap().iter().find(|volume| {
+        volume["secret"]["secretName"] == "broker"
+            || volume["projected"]["sources"][0]["secret"]["name"] == "broker"
+    });
+    let volume = volume.unwrap_or_else(|| panic!("no volume of the Secret: {:#}", pod["spec"]["volumes"]));
+    let plugin = if volume["secret"].is_object() { "secret" } else { "projected" };
+    let folder = world.site.cluster.state().join("kubelet/pods").join(uid);
+    let folder =
+        folder.join(format!("volumes/kubernetes.io~{plugin}")).join(volume["name"].as_str().unwrap());
+    fs::read_to_string(folder.join("accessKey")).unwrap_or_default()
+}
