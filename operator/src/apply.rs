@@ -5,7 +5,11 @@ mod subset;
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use k8s_openapi::api::{apps::v1::Deployment, core::v1::PodSpec, policy::v1::PodDisruptionBudget};
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    core::v1::{ConfigMap, PodSpec},
+    policy::v1::PodDisruptionBudget,
+};
 use kube::{Api, ResourceExt};
 use lockstep_contract::names::annotations;
 
@@ -43,6 +47,26 @@ pub async fn apply(scope: &Scope, children: &Children, observed: &Observed) -> R
     if errors.is_empty() {
         errors.extend(sweep(&writer, children, observed).await.err());
     }
+    if errors.is_empty() { Ok(()) } else { Err(errors) }
+}
+
+/// Brings a stalled group's pods to what does not rest on the mistake: their number, and `hot` where there is one. Their
+/// template stays, and a group without a Deployment of its own gets nothing.
+///
+/// # Errors
+///
+/// As [`apply`].
+pub async fn keep(scope: &Scope, observed: &Observed, hot: Option<ConfigMap>) -> Result<(), Vec<ApplyError>> {
+    let writer = Writer::new(scope, &observed.group);
+    let Some(deployment) = observed.deployment.as_deref().filter(|live| writer.owns(*live)) else {
+        return Ok(());
+    };
+    let mut errors = Vec::new();
+    if let Some(hot) = hot {
+        let live = observed.config_maps.iter().find(|map| map.name_any() == hot.name_any());
+        errors.extend(writer.ensure(&hot, live.map(Arc::as_ref)).await.err());
+    }
+    errors.extend(writer.scale(deployment, observed.group.spec.replicas).await.err());
     if errors.is_empty() { Ok(()) } else { Err(errors) }
 }
 

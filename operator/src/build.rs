@@ -87,6 +87,15 @@ pub fn build(observed: &Observed, plan: &Plan) -> Result<Children, BuildError> {
     })
 }
 
+/// The hot ConfigMap alone, which rests on the sidecar's part of the group only.
+///
+/// # Errors
+///
+/// The group was never stored.
+pub fn hot(group: &ConsumerGroup) -> Result<ConfigMap, BuildError> {
+    Ok(sealed(configmaps::hot(&group.contract(), &Owned::new(group)?)))
+}
+
 /// The container that receives the messages.
 pub(crate) fn application(group: &ConsumerGroup) -> Option<&Container> {
     let containers = group.spec.template.spec.as_ref()?.containers.iter();

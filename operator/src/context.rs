@@ -8,7 +8,6 @@ use std::{
     time::Duration,
 };
 
-use jiff::Timestamp;
 use k8s_openapi::api::{
     apps::v1::{Deployment, ReplicaSet},
     core::v1::{ConfigMap, Pod},
@@ -21,14 +20,21 @@ use kube::{
         reflector::{ObjectRef, Store},
     },
 };
+use lockstep_crds::ConsumerGroupStatus;
 use tokio::{
     sync::{Semaphore, mpsc, watch},
     time::Instant,
 };
 
 use crate::{
-    Notice, PodReport, Settings, assignment, controller::Entry, leader::Leadership, metrics::Metrics,
-    poll::Poller, rollout::Wave, touch::Touches,
+    Fault, Notice, Settings, assignment,
+    controller::Entry,
+    leader::Leadership,
+    metrics::Metrics,
+    poll::{Answers, Poller},
+    rollout::Wave,
+    status::ApplyFailure,
+    touch::Touches,
 };
 
 /// For so long what was written counts as there although the watch does not show it yet.
@@ -181,8 +187,8 @@ pub struct Memory {
     pub uid: String,
     /// Failed reconciliations in a row.
     pub failures: u32,
-    /// What its pods said last, by their names.
-    pub reports: BTreeMap<String, PodReport>,
+    /// What its pods said last.
+    pub answers: Answers,
     /// Children as they were written last, by kind and name.
     pub written: BTreeMap<String, Written>,
     /// When pods were touched.
@@ -195,6 +201,10 @@ pub struct Memory {
     pub settling: Option<Instant>,
     /// Since when which pods can take queues.
     pub members: assignment::Memory,
+    /// The generation and the hot configuration that it is on its way to.
+    pub wanted: (Option<i64>, String),
+    /// Writes that failed.
+    pub held: Option<Held>,
     /// The status that was written last.
     pub status: Option<StatusWritten>,
     /// The version of an undecodable group that was told of.
@@ -222,12 +232,38 @@ pub struct Written {
 /// A status as it was written last.
 #[derive(Debug, Clone)]
 pub struct StatusWritten {
-    /// The hash of its text.
-    pub hash: String,
+    /// What it says.
+    pub status: ConsumerGroupStatus,
     /// The group's version before; while the watch shows that one, it has not seen the write.
     pub over: Option<String>,
-    /// When, by this process's clock.
+    /// When.
     pub at: Instant,
-    /// When, by the calendar.
-    pub time: Timestamp,
+}
+
+/// Writes that failed, and that nothing but a change of what they rest on makes try again before their time.
+#[derive(Debug, Clone)]
+pub struct Held {
+    /// When they are tried again.
+    pub until: Instant,
+    /// What they rest on.
+    pub basis: String,
+    /// What went wrong.
+    pub troubles: Troubles,
+}
+
+/// What went wrong with a group's children and pods, in words.
+#[derive(Debug, Clone, Default)]
+pub struct Troubles {
+    /// Objects of others in the children's places.
+    pub faults: Vec<Fault>,
+    /// Why children could not be written.
+    pub failure: Option<ApplyFailure>,
+    /// Why a pod could not be touched, which makes a change only later.
+    pub touch: Option<String>,
+    /// What is tried again.
+    pub again: Vec<String>,
+    /// Whether children are not as wanted.
+    pub unfinished: bool,
+    /// Whether the namespace goes, and the group with it.
+    pub namespace_ends: bool,
 }

@@ -9,6 +9,7 @@ mod reconcile;
 mod strip;
 mod undecodable;
 mod watches;
+mod write;
 
 use std::{convert::Infallible, fmt, sync::Arc, time::Duration};
 
@@ -211,11 +212,8 @@ async fn poll(scope: &Scope, entry: &Entry) -> Action {
     let failures =
         reports.values().filter(|report| matches!(report, crate::PodReport::Unreachable(_))).count();
     scope.shared.metrics.poll_failures.inc_by(u64::try_from(failures).unwrap_or(u64::MAX));
-    let (news, lively) = scope.shared.memories.with(&key, |memory| {
-        let news = memory.reports != reports;
-        memory.reports = reports;
-        (news, memory.is_lively())
-    });
+    let (news, lively) =
+        scope.shared.memories.with(&key, |memory| (memory.answers.take(reports), memory.is_lively()));
     if news {
         // A full channel is no loss: each group is looked at from time to time anyway.
         scope.wake.try_send(key.group()).ok();

@@ -37,7 +37,7 @@ pub fn observe(scope: &Scope, group: &Arc<ConsumerGroup>) -> Observed {
         siblings: siblings.iter().filter_map(|other| other.0.as_ref().ok().map(Arc::clone)).collect(),
         running: running(scope, &key),
         strangers: strangers(scope, &key),
-        reports: scope.shared.memories.with(&key, |memory| memory.reports.clone()),
+        reports: scope.shared.memories.with(&key, |memory| memory.answers.reports().clone()),
     };
     // The stores have no order; messages that list pods should not change without a reason.
     observed.pods.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
@@ -48,12 +48,30 @@ pub fn observe(scope: &Scope, group: &Arc<ConsumerGroup>) -> Observed {
     observed
 }
 
-/// The group's pods.
+/// The label by which a ReplicaSet tells its pods from those of others, and the end of its name.
+const TEMPLATE_HASH: &str = "pod-template-hash";
+
+/// The group's pods: those of its Deployment's ReplicaSets, and of one of that name that was there before. Anybody who
+/// may create pods can give them the group's label.
 pub fn pods(scope: &Scope, key: &Key) -> Vec<Arc<Pod>> {
     scope.stores.pods.state_filter(|pod| {
         pod.metadata.namespace.as_deref() == Some(key.namespace.as_str())
             && group_label(&pod.metadata) == Some(key.name.as_str())
+            && is_of_deployment(scope, key, pod)
     })
+}
+
+fn is_of_deployment(scope: &Scope, key: &Key, pod: &Pod) -> bool {
+    let Some(owner) = controller(&pod.metadata, "ReplicaSet") else { return false };
+    let set = ObjectRef::new(&owner.name).within(&key.namespace);
+    match scope.stores.replica_sets.get(&set).filter(|set| set.metadata.uid.as_ref() == Some(&owner.uid)) {
+        Some(set) => controller(&set.metadata, "Deployment").is_some_and(|owner| owner.name == key.name),
+        // The watch has still to show it, or it is gone before its pods are: the Deployment's controller names it so.
+        None => {
+            let hash = pod.metadata.labels.as_ref().and_then(|labels| labels.get(TEMPLATE_HASH));
+            hash.is_some_and(|hash| owner.name == format!("{}-{hash}", key.name))
+        }
+    }
 }
 
 fn controller<'a>(meta: &'a ObjectMeta, kind: &str) -> Option<&'a OwnerReference> {
@@ -63,8 +81,10 @@ fn controller<'a>(meta: &'a ObjectMeta, kind: &str) -> Option<&'a OwnerReference
 
 /// The UIDs of the namespace's groups that own a Deployment of their name.
 fn running(scope: &Scope, key: &Key) -> BTreeSet<String> {
-    let deployments =
-        scope.stores.deployments.state_filter(|live| live.metadata.namespace.as_ref() == Some(&key.namespace));
+    let deployments = scope
+        .stores
+        .deployments
+        .state_filter(|live| live.metadata.namespace.as_ref() == Some(&key.namespace));
     let owners = deployments.iter().filter_map(|live| {
         let owner = controller(&live.metadata, KIND)?;
         (Some(&owner.name) == live.metadata.name.as_ref()).then(|| owner.uid.clone())

@@ -97,7 +97,7 @@ pub enum ChildKind {
 pub enum Verb {
     /// Server-side apply.
     Apply,
-    /// A patch of annotations.
+    /// A patch of annotations, or of the number of pods.
     Patch,
     /// A deletion.
     Delete,

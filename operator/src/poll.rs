@@ -1,64 +1,57 @@
 //! Asks pods how they are.
 
+mod answers;
+mod bound;
+mod http;
+
 use std::{
     collections::BTreeMap,
+    fmt,
     net::{IpAddr, SocketAddr},
     sync::Arc,
-    time::Duration,
 };
 
-use futures_util::future::join_all;
+use futures_util::future::{BoxFuture, join_all};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
-use lockstep_contract::{
-    STATUS_FORMAT, Status,
-    names::{SIDECAR_CONTAINER, admin},
-};
-use reqwest::redirect;
+use lockstep_contract::{STATUS_FORMAT, Status, names::SIDECAR_CONTAINER};
 use tokio::sync::Semaphore;
+
+pub use answers::Answers;
+use bound::{bounded, is_too_rich};
+use http::Http;
 
 use crate::PodReport;
 
-/// The longest wait for a pod's answer: it comes from memory within milliseconds.
-const TIMEOUT: Duration = Duration::from_secs(2);
-/// The longest wait for a connection. A pod that is gone answers nothing at all.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
-/// The longest answer: a thousand queues with sixteen blocked messages each.
-const ANSWER_MAX: usize = 4 * 1024 * 1024;
 /// Pods asked at the same time.
 const PODS_MAX: usize = 64;
-/// Answers read at the same time, so that their bodies together stay bounded.
-const BODIES_MAX: usize = 4;
+
+/// Fetches what a sidecar says: over HTTP, or what a test makes up.
+pub trait Fetch: fmt::Debug + Send + Sync {
+    /// The text at a sidecar's `/status`, or in a few words why there is none. It ends by itself, and its text is bounded.
+    fn fetch(&self, sidecar: SocketAddr) -> BoxFuture<'_, Result<Vec<u8>, String>>;
+}
 
 /// Asks pods how they are; one for all groups.
 #[derive(Debug, Clone)]
 pub struct Poller {
-    http: reqwest::Client,
+    fetch: Arc<dyn Fetch>,
     pods: Arc<Semaphore>,
-    bodies: Arc<Semaphore>,
 }
 
 impl Poller {
-    /// A new one.
+    /// One that asks over HTTP.
     ///
     /// # Errors
     ///
     /// The HTTP client can't be built.
     pub fn new() -> Result<Self, reqwest::Error> {
-        let http = reqwest::Client::builder()
-            // The pod's address comes from the API; where an answer points to is nobody's business.
-            .no_proxy()
-            .redirect(redirect::Policy::none())
-            .connect_timeout(CONNECT_TIMEOUT)
-            .timeout(TIMEOUT)
-            // Kept connections to hundreds of pods would be most of the operator's memory.
-            .pool_max_idle_per_host(0)
-            .build()?;
-        Ok(Self {
-            http,
-            pods: Arc::new(Semaphore::new(PODS_MAX)),
-            bodies: Arc::new(Semaphore::new(BODIES_MAX)),
-        })
+        Ok(Self::over(Arc::new(Http::new()?)))
+    }
+
+    /// One that asks over something else.
+    pub fn over(fetch: Arc<dyn Fetch>) -> Self {
+        Self { fetch, pods: Arc::new(Semaphore::new(PODS_MAX)) }
     }
 
     /// Asks every running pod, by name. `port` is where a pod's sidecar is asked that names no port.
@@ -74,42 +67,23 @@ impl Poller {
     async fn ask_one(&self, address: SocketAddr) -> PodReport {
         // Never closed.
         let _permit = self.pods.acquire().await;
-        match self.get(address).await {
+        match self.fetch.fetch(address).await.and_then(|body| read(&body)) {
             Ok(status) => PodReport::Answered(Box::new(status)),
             Err(why) => PodReport::Unreachable(why),
         }
     }
-
-    async fn get(&self, address: SocketAddr) -> Result<Status, String> {
-        let url = format!("http://{address}{}", admin::STATUS);
-        let mut response = self.http.get(url).send().await.map_err(|error| in_words(&error))?;
-        if !response.status().is_success() {
-            return Err(format!("it answered {}", response.status().as_u16()));
-        }
-        let _permit = self.bodies.acquire().await;
-        let mut body = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(|error| in_words(&error))? {
-            if body.len().saturating_add(chunk.len()) > ANSWER_MAX {
-                return Err(format!("its answer is longer than {ANSWER_MAX} bytes"));
-            }
-            body.extend_from_slice(&chunk);
-        }
-        let status: Status =
-            serde_json::from_slice(&body).map_err(|_| "its answer is not a sidecar's".to_owned())?;
-        match status.format {
-            format if format <= STATUS_FORMAT => Ok(status),
-            _ => Err("its sidecar is newer than the operator can read; upgrade the operator".to_owned()),
-        }
-    }
 }
 
-fn in_words(error: &reqwest::Error) -> String {
-    let words = match () {
-        () if error.is_timeout() => "it did not answer in time",
-        () if error.is_connect() => "no connection",
-        () => "the connection broke",
-    };
-    words.to_owned()
+fn read(body: &[u8]) -> Result<Status, String> {
+    let not_a_sidecars = || "its answer is not a sidecar's".to_owned();
+    if is_too_rich(body) {
+        return Err(not_a_sidecars());
+    }
+    let status: Status = serde_json::from_slice(body).map_err(|_| not_a_sidecars())?;
+    match status.format {
+        format if format <= STATUS_FORMAT => Ok(bounded(status)),
+        _ => Err("its sidecar is newer than the operator can read; upgrade the operator".to_owned()),
+    }
 }
 
 /// Where a pod's sidecar is asked; `None` when it can't answer, since it does not run.

@@ -1,8 +1,8 @@
 //! How a group is, from what is seen of it. Pure.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use k8s_openapi::{
     api::{apps::v1::Deployment, core::v1::Pod},
     apimachinery::pkg::apis::meta::v1::Time,
@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// The shortest time between two writes that tell nothing but another backlog or another text.
-pub const WRITE_EVERY: SignedDuration = SignedDuration::from_secs(60);
+pub const WRITE_EVERY: Duration = Duration::from_secs(60);
 
 /// What is seen of a group.
 #[derive(Debug, Clone, Copy)]
@@ -98,20 +98,17 @@ pub fn unreadable(
 }
 
 /// Whether `next` is worth a write: at once when anything changed that people or tools act on, at most once a minute when
-/// only the backlog or the text of a condition did. `written` is when this process last wrote it, `None` = not yet.
+/// only the backlog or the text of a condition did. `age` is since when this process last wrote it, `None` = not yet.
 pub fn needs_write(
     previous: Option<&ConsumerGroupStatus>,
     next: &ConsumerGroupStatus,
-    written: Option<Timestamp>,
-    now: Timestamp,
+    age: Option<Duration>,
 ) -> bool {
     let Some(previous) = previous else { return true };
     if steady(previous) != steady(next) {
         return true;
     }
-    let age = written.map(|written| now.duration_since(written));
-    // A clock that was set back must not silence the status for good.
-    let due = age.is_none_or(|age| age >= WRITE_EVERY || age.is_negative());
+    let due = age.is_none_or(|age| age >= WRITE_EVERY);
     due && (texts(previous) != texts(next) || figures(previous) != figures(next))
 }
 

@@ -32,23 +32,15 @@ impl Touches {
     /// Of the pods that have not applied `hash`, those whose turn it is. Forgets all others.
     pub fn due(&mut self, waiting: &[String], hash: &str, now: Instant) -> Vec<String> {
         self.0.retain(|pod, touch| touch.hash == hash && waiting.contains(pod));
-        let mut due = Vec::new();
-        for pod in waiting {
-            let touch = self.0.get_mut(pod);
-            match touch {
-                Some(touch) if now.duration_since(touch.at) < touch.pause => continue,
-                Some(touch) => {
-                    touch.at = now;
-                    touch.pause = (touch.pause * 2).min(LONGEST_PAUSE);
-                }
-                None => {
-                    let touch = Touch { hash: hash.to_owned(), at: now, pause: FIRST_PAUSE };
-                    self.0.insert(pod.clone(), touch);
-                }
-            }
-            due.push(pod.clone());
-        }
-        due
+        let rests =
+            |pod: &&String| self.0.get(*pod).is_some_and(|touch| now.duration_since(touch.at) < touch.pause);
+        waiting.iter().filter(|pod| !rests(pod)).cloned().collect()
+    }
+
+    /// The pod was touched.
+    pub fn touched(&mut self, pod: &str, hash: &str, now: Instant) {
+        let pause = self.0.get(pod).map_or(FIRST_PAUSE, |touch| (touch.pause * 2).min(LONGEST_PAUSE));
+        self.0.insert(pod.to_owned(), Touch { hash: hash.to_owned(), at: now, pause });
     }
 }
 
@@ -102,15 +94,30 @@ mod tests {
         let start = Instant::now();
         let after = |seconds| start + Duration::from_secs(seconds);
         let (mut touches, both) = (Touches::default(), ["a".to_owned(), "b".to_owned()]);
-        assert_eq!(touches.due(&both, "1", start), both);
-        assert_eq!(touches.due(&both, "1", after(1)), [""; 0]);
-        assert_eq!(touches.due(&both, "1", after(2)), both);
-        assert_eq!(touches.due(&both, "1", after(5)), [""; 0]);
-        assert_eq!(touches.due(&both, "1", after(6)), both);
+        let mut touched = |waiting: &[String], hash: &str, now| {
+            let due = touches.due(waiting, hash, now);
+            due.iter().for_each(|pod| touches.touched(pod, hash, now));
+            due
+        };
+        assert_eq!(touched(&both, "1", start), both);
+        assert_eq!(touched(&both, "1", after(1)), [""; 0]);
+        assert_eq!(touched(&both, "1", after(2)), both);
+        assert_eq!(touched(&both, "1", after(5)), [""; 0]);
+        assert_eq!(touched(&both, "1", after(6)), both);
         // One has applied it and later needs another: it starts anew.
-        assert_eq!(touches.due(&both[..1], "1", after(7)), [""; 0]);
-        assert_eq!(touches.due(&both, "2", after(8)), both);
-        assert_eq!(touches.due(&both, "2", after(10)), both);
+        assert_eq!(touched(&both[..1], "1", after(7)), [""; 0]);
+        assert_eq!(touched(&both, "2", after(8)), both);
+        assert_eq!(touched(&both, "2", after(10)), both);
+    }
+
+    #[test]
+    fn a_touch_that_failed_is_due_still() {
+        let (mut touches, pod) = (Touches::default(), ["a".to_owned()]);
+        let now = Instant::now();
+        assert_eq!(touches.due(&pod, "1", now), pod);
+        assert_eq!(touches.due(&pod, "1", now), pod);
+        touches.touched("a", "1", now);
+        assert_eq!(touches.due(&pod, "1", now), [""; 0]);
     }
 
     #[test]
@@ -119,6 +126,7 @@ mod tests {
         let mut now = Instant::now();
         for _ in 0..12 {
             assert_eq!(touches.due(&pod, "1", now), pod);
+            touches.touched("a", "1", now);
             now += LONGEST_PAUSE;
         }
     }

@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use kube::{
     Api,
     api::{ApiResource, DynamicObject, Patch, PatchParams},
 };
-use lockstep_contract::{API_VERSION, KIND, config_hash};
+use lockstep_contract::{API_VERSION, KIND};
 use lockstep_crds::{ConsumerGroup, ConsumerGroupStatus};
 use serde_json::json;
 use tokio::time::Instant;
@@ -45,6 +44,19 @@ impl<'a> Target<'a> {
     }
 }
 
+/// The group with the status that was written last, while the watch has still to show that.
+pub fn newest(scope: &Scope, key: &Key, group: &Arc<ConsumerGroup>) -> Arc<ConsumerGroup> {
+    let written = scope.shared.memories.with(key, |memory| {
+        let last = memory.status.as_ref()?;
+        let unseen = last.over == group.metadata.resource_version && last.at.elapsed() < WRITE_SETTLES;
+        unseen.then(|| last.status.clone())
+    });
+    match written {
+        Some(status) => Arc::new(ConsumerGroup { status: Some(status), ..group.as_ref().clone() }),
+        None => Arc::clone(group),
+    }
+}
+
 /// Writes the status if the one that was read says something else; answers whether it did.
 ///
 /// # Errors
@@ -54,19 +66,11 @@ pub async fn update(
     scope: &Scope,
     target: Target<'_>,
     next: &ConsumerGroupStatus,
-    now: Timestamp,
 ) -> Result<bool, kube::Error> {
     let Target { key, uid, version, previous } = target;
-    let hash = config_hash(&serde_json::to_string(next).map_err(kube::Error::SerdeError)?);
     let shared = &scope.shared;
-    let last = shared.memories.with(key, |memory| memory.status.clone());
-    if !needs_write(previous, next, last.as_ref().map(|last| last.time), now) {
-        return Ok(false);
-    }
-    let unseen = last.is_some_and(|last| {
-        last.hash == hash && last.over.as_deref() == version && last.at.elapsed() < WRITE_SETTLES
-    });
-    if unseen || !shared.leads() {
+    let age = shared.memories.with(key, |memory| memory.status.as_ref().map(|last| last.at.elapsed()));
+    if !needs_write(previous, next, age) || !shared.leads() {
         return Ok(false);
     }
     let body = json!({
@@ -85,7 +89,8 @@ pub async fn update(
         Err(error) => return Err(error),
     }
     shared.metrics.status_writes.inc();
-    let written = StatusWritten { hash, over: version.map(str::to_owned), at: Instant::now(), time: now };
+    let written =
+        StatusWritten { status: next.clone(), over: version.map(str::to_owned), at: Instant::now() };
     shared.memories.with(key, |memory| memory.status = Some(written));
     Ok(true)
 }

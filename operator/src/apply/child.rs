@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::{NamespaceResourceScope, api::apps::v1::Deployment};
 use kube::{
     Api, Resource, ResourceExt,
     api::{DeleteParams, Patch, PatchParams, Preconditions},
@@ -97,7 +97,7 @@ pub(super) trait Child:
     const KIND: ChildKind;
 }
 
-impl Child for k8s_openapi::api::apps::v1::Deployment {
+impl Child for Deployment {
     const KIND: ChildKind = ChildKind::Deployment;
 }
 
@@ -185,6 +185,25 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
+    /// Changes nothing but the number of pods. A patch and no application, which would have to repeat all that the operator
+    /// ever applied.
+    pub(super) async fn scale(&self, live: &Deployment, replicas: i32) -> Result<(), ApplyError> {
+        if live.spec.replicas == Some(replicas) || replicas < 0 {
+            return Ok(());
+        }
+        if !self.scope.shared.leads() {
+            return Err(ApplyError::NotLeading);
+        }
+        let patch = json!({"metadata": {"uid": live.uid()}, "spec": {"replicas": replicas}});
+        let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+        let api = self.api::<Deployment>();
+        let scaled = api.patch_metadata(&live.name_any(), &params, &Patch::Merge(&patch)).await;
+        scaled.map_err(|error| self.failed(live, error))?;
+        self.scope.shared.metrics.wrote(ChildKind::Deployment, Verb::Patch);
+        info!(replicas, "scaled, though the group is stalled");
+        Ok(())
+    }
+
     /// Deletes a child; one that is gone is deleted.
     pub(super) async fn delete<K: Child>(&self, child: &K) -> Result<(), ApplyError> {
         if !self.scope.shared.leads() {
@@ -255,9 +274,7 @@ impl<'a> Writer<'a> {
         };
         match () {
             () if namespace_ends(status) => ApplyError::NamespaceEnds,
-            () if status.is_invalid() || status.code == BAD_REQUEST => {
-                ApplyError::Refused { kind, name, message: status.message.clone() }
-            }
+            () if is_refusal(status) => ApplyError::Refused { kind, name, message: status.message.clone() },
             () => ApplyError::Failed { kind, name, source: error },
         }
     }
@@ -282,6 +299,20 @@ fn namespace_ends(status: &Status) -> bool {
     terminating
         || status.is_not_found()
             && status.details.as_ref().is_some_and(|details| details.kind.eq_ignore_ascii_case("namespaces"))
+}
+
+/// Whether the API will say the same each time. A list with a key twice, and a field that is none, are answered 500 when
+/// they are applied (`k8s.io/apimachinery/pkg/util/managedfields`); admission webhooks answer with any code, and their
+/// words and those of policies come from the API server (`k8s.io/apiserver/pkg/admission/plugin`).
+fn is_refusal(status: &Status) -> bool {
+    const WORDS: [&str; 4] = [
+        "failed to create typed patch object",
+        "field not declared in schema",
+        "denied the request",
+        "denied request",
+    ];
+    let says = |words: &&str| status.message.contains(*words);
+    status.is_invalid() || status.code == BAD_REQUEST || WORDS.iter().any(|words| says(words))
 }
 
 fn is_immutable(error: &kube::Error) -> bool {

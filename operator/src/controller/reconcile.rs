@@ -3,8 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{Resource, ResourceExt, runtime::controller::Action};
-use lockstep_contract::{ConditionType, Reason, names::annotations};
+use lockstep_contract::{ConditionType, Reason};
 use lockstep_crds::{ConsumerGroup, ConsumerGroupStatus};
 use thiserror::Error;
 use tokio::{
@@ -13,20 +14,20 @@ use tokio::{
 };
 use tracing::{debug, warn};
 
-use super::{Entry, LIVELY_PERIOD, POLL_PERIOD, undecodable};
+use super::{
+    Entry, LIVELY_PERIOD, POLL_PERIOD, undecodable,
+    write::{Written, write},
+};
 use crate::{
-    Observed,
-    apply::{self, ApplyError},
-    assignment, backoff,
-    build::{BuildError, build},
+    Observed, apply, backoff,
+    conditions::MESSAGE_MAX,
     context::{Key, Memory, Scope},
     dereference::observe,
     events,
     metrics::{ReconcileResult, Step},
-    rollout::{self, Hashes, Plan, WaveView},
-    status::{ApplyFailure, StatusFacts, status},
-    touch,
-    update_status::{Target, update},
+    rollout::Hashes,
+    status::{StatusFacts, status},
+    update_status::{self, Target, update},
     validate::{Verdict, validate},
 };
 
@@ -41,11 +42,7 @@ enum ReconcileError {
     #[error("failed to {0}: {1}")]
     Api(&'static str, kube::Error),
     #[error("{0}")]
-    Children(String),
-    #[error("{0}")]
-    Build(#[from] BuildError),
-    #[error("{0}")]
-    Assignment(#[from] assignment::TooLong),
+    Writes(String),
     #[error("not done after {} s", LONGEST.as_secs())]
     TooLong,
 }
@@ -54,6 +51,8 @@ enum ReconcileError {
 enum Outcome {
     /// Look again after so long.
     Done(ReconcileResult, Duration),
+    /// What failed before is tried again after so long.
+    Held(Duration),
     /// The group goes; nothing is to be done.
     Ending,
 }
@@ -80,6 +79,7 @@ pub(super) async fn reconcile(scope: &Arc<Scope>, entry: &Entry) -> Action {
             shared.memories.with(&key, |memory| memory.failures = 0);
             Action::requeue(again)
         }
+        Ok(Outcome::Held(again)) => Action::requeue(again),
         Ok(Outcome::Ending) => Action::requeue(IDLE_PERIOD),
         Err(_) if !shared.leads() => {
             shared.metrics.reconciled(ReconcileResult::Cut, begun.elapsed());
@@ -87,11 +87,14 @@ pub(super) async fn reconcile(scope: &Arc<Scope>, entry: &Entry) -> Action {
         }
         Err(error) => {
             shared.metrics.reconciled(ReconcileResult::Failed, begun.elapsed());
-            let failures = shared.memories.with(&key, |memory| {
+            let (failures, delay) = shared.memories.with(&key, |memory| {
                 memory.failures = memory.failures.saturating_add(1);
-                memory.failures
+                let delay = backoff::delay(memory.failures, backoff::dice());
+                if let Some(held) = memory.held.as_mut() {
+                    held.until = Instant::now() + delay;
+                }
+                (memory.failures, delay)
             });
-            let delay = backoff::delay(failures, backoff::dice());
             let again_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
             warn!(error = %error, failures, again_ms, "reconciliation failed; it is tried again");
             Action::requeue(delay)
@@ -115,7 +118,7 @@ async fn steps(scope: &Arc<Scope>, entry: &Entry, key: &Key) -> Result<Outcome, 
     }
     scope.stores.ready().await;
     remember(scope, key, group);
-    let mut observed = observe(scope, group);
+    let mut observed = observe(scope, &update_status::newest(scope, key, group));
     if observed.deployment.is_none() {
         let found = apply::find_deployment(scope, &observed).await;
         observed.deployment = found
@@ -128,22 +131,16 @@ async fn steps(scope: &Arc<Scope>, entry: &Entry, key: &Key) -> Result<Outcome, 
         verdict.faults.retain(|fault| fault.reason != Reason::ChildNotOwned);
     }
     let hashes = Hashes::of(group);
-    let written = if verdict.faults.is_empty() {
-        write(scope, &observed, &hashes, leftover).await?
-    } else {
-        Written::default()
-    };
-    if written.errors.iter().any(|error| matches!(error, ApplyError::NamespaceEnds)) {
+    let written = write(scope, &observed, &hashes, !verdict.faults.is_empty(), leftover).await;
+    if written.troubles.namespace_ends {
         debug!("the namespace is being deleted");
         return Ok(Outcome::Ending);
     }
-    for error in &written.errors {
-        if let ApplyError::NotOwned { .. } = error {
-            verdict.faults.push(crate::Fault { reason: Reason::ChildNotOwned, message: error.to_string() });
-        }
+    if !verdict.faults.iter().any(|fault| fault.reason == Reason::ChildNotOwned) {
+        verdict.faults.extend(written.troubles.faults.iter().cloned());
     }
     let next = tell(scope, &observed, &verdict, &written, &hashes.hot).await?;
-    finish(scope, key, &verdict, &written, &next)
+    finish(scope, key, &verdict, &written, &next, (group.metadata.generation, hashes.hot))
 }
 
 /// What is remembered of another group of the same name is void.
@@ -155,83 +152,6 @@ fn remember(scope: &Scope, key: &Key, group: &ConsumerGroup) {
         }
         memory.undecodable = None;
     });
-}
-
-/// What was done.
-#[derive(Default)]
-struct Written {
-    plan: Option<Plan>,
-    applied_hash: Option<String>,
-    errors: Vec<ApplyError>,
-}
-
-/// Writes children, and annotations of pods.
-async fn write(
-    scope: &Scope,
-    observed: &Observed,
-    hashes: &Hashes,
-    leftover: Option<ApplyError>,
-) -> Result<Written, ReconcileError> {
-    let shared = &scope.shared;
-    let deployments: Vec<_> = shared.deployments.iter().flat_map(|store| store.state()).collect();
-    let view = WaveView { wave: &shared.wave, deployments: &deployments };
-    let plan = rollout::plan(observed, &shared.settings, &view, hashes);
-    if let Some(leftover) = leftover {
-        return Ok(Written { plan: Some(plan), applied_hash: None, errors: vec![leftover] });
-    }
-    let children = build(observed, &plan).inspect_err(|_| shared.metrics.failed(Step::Build))?;
-    let errors = apply::apply(scope, &children, observed).await.err().unwrap_or_default();
-    if errors.is_empty() {
-        touch_pods(scope, observed, &plan, &hashes.hot).await?;
-        assign_queues(scope, observed).await?;
-    } else {
-        shared.metrics.failed(Step::Apply);
-    }
-    let applied_hash = children.deployment.annotations().get(annotations::APPLIED_HASH).cloned();
-    Ok(Written { plan: Some(plan), applied_hash, errors })
-}
-
-async fn touch_pods(
-    scope: &Scope,
-    observed: &Observed,
-    plan: &Plan,
-    hot: &str,
-) -> Result<(), ReconcileError> {
-    let shared = &scope.shared;
-    let key = Key::of(observed.group.as_ref());
-    let due = shared.memories.with(&key, |memory| memory.touches.due(&plan.touch, hot, Instant::now()));
-    for pod in due.iter().filter(|_| shared.leads()) {
-        let now_ms = Timestamp::now().as_millisecond();
-        touch::touch(&shared.client, &key.namespace, pod, hot, now_ms)
-            .await
-            .map_err(|error| failed(scope, Step::Touch, "touch a pod", error))?;
-        shared.metrics.wrote(crate::metrics::ChildKind::Pod, crate::metrics::Verb::Patch);
-        debug!(pod, hot, "pod touched");
-    }
-    Ok(())
-}
-
-/// Writes which pod should take which queues, where the source does not share them out by itself.
-async fn assign_queues(scope: &Scope, observed: &Observed) -> Result<(), ReconcileError> {
-    let shared = &scope.shared;
-    let Some(queues) = assignment::needs_assignment(&observed.group) else { return Ok(()) };
-    let key = Key::of(observed.group.as_ref());
-    let now = Instant::now();
-    let members = shared.memories.with(&key, |memory| memory.members.members(observed, now));
-    let before = assignment::assigned(observed.pods.iter().map(Arc::as_ref));
-    let hand_over = observed.group.spec.delivery.health_check.hand_over;
-    let after = assignment::assign(&queues, &members, &before, hand_over, now);
-    for (pod, queues) in after.iter().filter(|(pod, queues)| before.get(*pod) != Some(*queues)) {
-        let text = assignment::annotation(queues).inspect_err(|_| shared.metrics.failed(Step::Assign))?;
-        if !shared.leads() {
-            break;
-        }
-        touch::assign(&shared.client, &key.namespace, pod, &text)
-            .await
-            .map_err(|error| failed(scope, Step::Assign, "assign queues", error))?;
-        shared.metrics.wrote(crate::metrics::ChildKind::Pod, crate::metrics::Verb::Patch);
-    }
-    Ok(())
 }
 
 /// Writes the status, and tells what changed in it.
@@ -246,7 +166,6 @@ async fn tell(
     let group = &observed.group;
     let now = Timestamp::now();
     let key = &Key::of(group.as_ref());
-    let failure = failure(&written.errors);
     let facts = StatusFacts {
         group,
         faults: &verdict.faults,
@@ -257,13 +176,16 @@ async fn tell(
         pods: &observed.pods,
         reports: &observed.reports,
         hot_hash,
-        failure: failure.as_ref(),
+        failure: written.troubles.failure.as_ref(),
         now,
     };
-    let next = status(&facts);
+    let mut next = status(&facts);
+    if let Some(trouble) = &written.troubles.touch {
+        mention(&mut next, trouble);
+    }
     shared.metrics.show_group(&key.namespace, &key.name, group.spec.replicas, &next);
     let target = Target::of(group, key);
-    let changed = update(scope, target, &next, now).await;
+    let changed = update(scope, target, &next).await;
     let about = group.object_ref(&());
     if changed.map_err(|error| failed(scope, Step::Status, "write the status", error))? {
         events::conditions(shared, &about, group.status.as_ref(), &next).await;
@@ -274,15 +196,16 @@ async fn tell(
     Ok(next)
 }
 
-/// Why children could not be written, for the status.
-fn failure(errors: &[ApplyError]) -> Option<ApplyFailure> {
-    let told = errors.iter().filter(|error| match error {
-        ApplyError::NotOwned { .. } | ApplyError::NamespaceEnds | ApplyError::NotLeading => false,
-        ApplyError::Leftover { .. } | ApplyError::Refused { .. } | ApplyError::Failed { .. } => true,
-    });
-    let messages: Vec<String> = told.map(ToString::to_string).collect();
-    let for_good = errors.iter().any(|error| matches!(error, ApplyError::Refused { .. }));
-    (!messages.is_empty()).then(|| ApplyFailure { message: messages.join("; "), for_good })
+/// Adds to what the group says of its way there that a pod can't be told; it gets there by itself, only later.
+fn mention(next: &mut ConsumerGroupStatus, trouble: &str) {
+    let reconciling = |condition: &&mut Condition| {
+        condition.type_ == ConditionType::Reconciling.as_str() && condition.status == "True"
+    };
+    if let Some(condition) = next.conditions.iter_mut().find(reconciling) {
+        let room = MESSAGE_MAX.saturating_sub(condition.message.len());
+        let trouble = format!("; {trouble}; it is tried again");
+        condition.message.push_str(trouble.get(..trouble.floor_char_boundary(room)).unwrap_or_default());
+    }
 }
 
 /// When to look again.
@@ -292,40 +215,40 @@ fn finish(
     verdict: &Verdict,
     written: &Written,
     next: &ConsumerGroupStatus,
+    wanted: (Option<i64>, String),
 ) -> Result<Outcome, ReconcileError> {
     let is = |kind: ConditionType, value: &str| {
         next.conditions.iter().any(|condition| condition.type_ == kind.as_str() && condition.status == value)
     };
     let stalled = !verdict.faults.is_empty();
-    let settling = !stalled && (is(ConditionType::Reconciling, "True") || !is(ConditionType::Ready, "True"));
+    // Watches and polls wake it earlier; only a touch that has to be repeated, and garbage that goes, do not.
+    let waits = written.touching || written.troubles.unfinished;
+    let unlike = is(ConditionType::Reconciling, "True") || !is(ConditionType::Ready, "True");
+    let settling = waits || !stalled && unlike;
     let (ask, lively) = scope.shared.memories.with(key, |memory| {
-        let began = settling && memory.settling.is_none();
-        memory.settling = settling.then(|| memory.settling.unwrap_or_else(Instant::now));
+        // Something else is on its way than before: it is waited for anew.
+        let began = settling && (memory.settling.is_none() || memory.wanted != wanted);
+        if began || !settling {
+            memory.settling = settling.then(Instant::now);
+        }
+        memory.wanted = wanted;
         (began || !memory.polled, memory.is_lively())
     });
     // A full channel is no loss: the next turn asks again.
     if ask && scope.poll.try_send(key.group()).is_ok() {
         scope.shared.memories.with(key, |memory| memory.polled = true);
     }
-    let retried = written.errors.iter().filter(|error| match error {
-        ApplyError::Refused { .. } | ApplyError::Failed { .. } => true,
-        ApplyError::NotOwned { .. }
-        | ApplyError::Leftover { .. }
-        | ApplyError::NamespaceEnds
-        | ApplyError::NotLeading => false,
-    });
-    let retried: Vec<String> = retried.map(ToString::to_string).collect();
-    if !retried.is_empty() {
-        return Err(ReconcileError::Children(retried.join("; ")));
+    if let Some(again) = written.held_for {
+        return Ok(Outcome::Held(again));
     }
-    // Watches and polls wake it earlier; only a touch that has to be repeated, and garbage that goes, do not.
-    let waits =
-        written.plan.as_ref().is_some_and(|plan| !plan.touch.is_empty()) || !written.errors.is_empty();
+    if !written.troubles.again.is_empty() {
+        return Err(ReconcileError::Writes(written.troubles.again.join("; ")));
+    }
+    let result = if stalled { ReconcileResult::Stalled } else { ReconcileResult::Ok };
     Ok(match () {
-        () if stalled => Outcome::Done(ReconcileResult::Stalled, IDLE_PERIOD),
-        () if waits && lively => Outcome::Done(ReconcileResult::Ok, LIVELY_PERIOD),
-        () if settling => Outcome::Done(ReconcileResult::Ok, POLL_PERIOD),
-        () => Outcome::Done(ReconcileResult::Ok, IDLE_PERIOD),
+        () if waits && lively => Outcome::Done(result, LIVELY_PERIOD),
+        () if settling && !stalled => Outcome::Done(result, POLL_PERIOD),
+        () => Outcome::Done(result, IDLE_PERIOD),
     })
 }
 

@@ -43,7 +43,7 @@ pub(super) async fn report(scope: &Scope, invalid: &InvalidObject) -> Result<(),
         version: version.as_deref(),
         previous: previous.as_ref(),
     };
-    update(scope, target, &next, now).await?;
+    update(scope, target, &next).await?;
     scope.shared.memories.with(&key, |memory| memory.undecodable = version);
     Ok(())
 }

@@ -1,6 +1,6 @@
 use serde_json::json;
 
-use super::*;
+use super::{http::ANSWER_MAX, *};
 
 fn pod(status: serde_json::Value, spec: serde_json::Value) -> Pod {
     serde_json::from_value(json!({"metadata": {"name": "a"}, "spec": spec, "status": status})).unwrap()
@@ -101,4 +101,104 @@ async fn a_sidecar_of_another_version_is_understood() {
     assert!(status.ready && status.source.connected);
     assert_eq!((status.config.hot_hash.as_str(), status.queues[0].name.as_str()), ("h", "q"));
     assert_eq!(status.phase, lockstep_contract::Phase::Unknown);
+}
+
+/// A pod that sends the head of an answer and so many letters of it, and then nothing more.
+async fn stalling(letters: usize) -> u16 {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let head = b"HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n";
+        stream.write_all(&[head.as_slice(), &vec![b' '; letters]].concat()).await.unwrap();
+        while stream.read(&mut [0; 1024]).await.is_ok_and(|length| length > 0) {}
+    });
+    port
+}
+
+#[tokio::test]
+async fn pods_that_stall_take_no_time_from_the_others() {
+    let long = format!("{}{{\"format\": 1, \"ready\": true}}", " ".repeat(100_000));
+    let mut ports = Vec::new();
+    for letters in [1000, 100_000, 100_000, 100_000, 100_000] {
+        ports.push(stalling(letters).await);
+    }
+    ports.push(answering(ok(&long)).await);
+    let named = |(index, port): (usize, u16)| {
+        let spec = json!({"containers": [{"name": SIDECAR_CONTAINER, "ports": [{"containerPort": port}]}]});
+        let mut pod = pod(json!({"phase": "Running", "podIP": "127.0.0.1"}), spec);
+        pod.metadata.name = Some(index.to_string());
+        Arc::new(pod)
+    };
+    let pods: Vec<_> = ports.into_iter().enumerate().map(named).collect();
+    let reports = Poller::new().unwrap().ask(&pods, 1).await;
+    let answered: Vec<_> = reports
+        .iter()
+        .filter(|(_, report)| matches!(report, PodReport::Answered(_)))
+        .map(|(name, _)| name.as_str())
+        .collect();
+    assert_eq!(answered, ["5"], "{reports:?}");
+}
+
+#[test]
+fn what_is_kept_of_an_answer_is_bounded() {
+    let queue = json!({
+        "name": "q".repeat(5000),
+        "blocked": vec![json!({"messageId": "m".repeat(5000), "lastError": "ä".repeat(5000)}); 20],
+    });
+    let text = json!({
+        "format": 1,
+        "queues": vec![queue; 2],
+        "gaps": [{}],
+        "config": {"error": "e".repeat(5000), "warnings": ["w"]},
+        "source": {"message": "s".repeat(5000)},
+        "conditions": vec![json!({"message": "c".repeat(5000)}); 100],
+    });
+    let mut status = read(text.to_string().as_bytes()).unwrap();
+    assert!(serde_json::to_string(&status).unwrap().len() < 128 * 1024);
+    assert_eq!((status.queues.len(), status.queues[0].blocked.len()), (2, 16));
+    status.queues = vec![status.queues[0].clone(); 2000];
+    assert_eq!(bounded(status).queues.len(), 1024);
+}
+
+#[test]
+fn an_answer_that_would_grow_by_far_is_not_read() {
+    let not_read = |items: &str, field: &str, count: usize| {
+        let list = vec![items; count].join(",");
+        read(format!("{{\"format\": 1, {field}: [{list}]}}").as_bytes()).is_err()
+    };
+    assert!(not_read("{}", "\"queues\"", 100_000));
+    assert!(not_read("[]", "\"queues\"", 100_000));
+    assert!(not_read("\"\"", "\"newer\"", 1_000_000));
+    // As many as a sidecar may have.
+    let blocked = vec![r#"{"messageId":"m","position":1,"attempts":1,"ageSeconds":1,"hold":"Starting"}"#; 16];
+    let queue = format!(
+        r#"{{"name":"q","epoch":1,"state":"Owned","cursor":1,"committed":1,"lag":1,"buffered":1,"blocked":[{}]}}"#,
+        blocked.join(",")
+    );
+    assert!(!not_read(&queue, "\"queues\"", 1024));
+}
+
+#[test]
+fn one_slow_answer_changes_nothing_and_three_do() {
+    let said = |what: &PodReport| BTreeMap::from([("a".to_owned(), what.clone())]);
+    let answered = |ready| PodReport::Answered(Box::new(Status { ready, ..Status::default() }));
+    let missed = PodReport::Unreachable("late".to_owned());
+    let mut answers = Answers::default();
+    assert!(answers.take(said(&answered(true))));
+    assert!(!answers.take(said(&answered(true))));
+    for _ in 0..2 {
+        for _ in 0..2 {
+            assert!(!answers.take(said(&missed)));
+        }
+        assert!(!answers.take(said(&answered(true))), "and an answer begins the count anew");
+    }
+    assert!(!answers.take(said(&missed)) && !answers.take(said(&missed)));
+    assert!(answers.take(said(&missed)));
+    assert_eq!(answers.reports(), &said(&missed));
+    assert!(answers.take(said(&answered(false))));
+    // One that never answered has nothing to be kept, and one that is gone is forgotten.
+    assert!(answers.take(BTreeMap::new()));
+    assert!(answers.take(said(&missed)));
 }

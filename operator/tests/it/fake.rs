@@ -41,11 +41,13 @@ pub(crate) struct Fault {
     pub(crate) reason: &'static str,
     /// The answer's cause.
     pub(crate) cause: &'static str,
+    /// The answer's words.
+    pub(crate) message: &'static str,
 }
 
 impl Fault {
     pub(crate) fn new(method: Method, path: &'static str, times: usize, code: u16) -> Self {
-        Self { method, path, times, code, reason: "", cause: "" }
+        Self { method, path, times, code, reason: "", cause: "", message: "" }
     }
 }
 
@@ -54,6 +56,7 @@ struct Inner {
     store: Store,
     writes: Vec<Write>,
     faults: Vec<Fault>,
+    held: Option<&'static str>,
 }
 
 /// The server.
@@ -96,6 +99,12 @@ impl Fake {
         self.inner.lock().unwrap().faults.push(fault);
     }
 
+    /// Keeps what happens to objects of that kind from watches for now.
+    pub(crate) fn hold(&self, plural: Option<&'static str>) {
+        self.inner.lock().unwrap().held = plural;
+        self.turn.send_modify(|turn| *turn += 1);
+    }
+
     /// The writes since the last call.
     pub(crate) fn take_writes(&self) -> Vec<Write> {
         std::mem::take(&mut self.inner.lock().unwrap().writes)
@@ -122,7 +131,7 @@ impl Fake {
             parts.uri.query().unwrap_or_default().split('&').filter_map(pair).collect();
         let path = parts.uri.path().to_owned();
         let response = match self.fault(&parts.method, &path) {
-            Some(fault) => status(fault.code, fault.reason, fault.cause),
+            Some(fault) => failure(&fault),
             None => self.serve(&parts.method, &path, &query, &body),
         };
         if parts.method != Method::GET {
@@ -220,9 +229,11 @@ impl Fake {
                     turns.mark_unchanged();
                     let next = {
                         let inner = fake.inner.lock().unwrap();
-                        let changes = inner.store.changes.iter();
+                        let held = inner.held == Some(plural.as_str());
+                        let changes = &inner.store.changes;
+                        let first = changes.partition_point(|change| change.version <= seen);
                         let mut later =
-                            changes.filter(|change| change.version > seen && change.plural == plural);
+                            changes[first..].iter().filter(|change| !held && change.plural == plural);
                         later.find_map(|change| {
                             let line = line(change, namespace.as_deref(), selector.as_deref())?;
                             Some((change.version, line))
@@ -281,12 +292,17 @@ fn found(object: Option<Value>) -> Response<Body> {
     }
 }
 
-fn status(code: u16, reason: &str, cause: &str) -> Response<Body> {
+fn status(code: u16, reason: &'static str, cause: &'static str) -> Response<Body> {
+    failure(&Fault { reason, cause, ..Fault::new(Method::GET, "", 0, code) })
+}
+
+fn failure(fault: &Fault) -> Response<Body> {
+    let Fault { code, reason, cause, message, .. } = *fault;
     let causes: Vec<Value> =
         [cause].iter().filter(|cause| !cause.is_empty()).map(|cause| json!({"reason": cause})).collect();
     let body = json!({
         "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason,
-        "message": format!("the test's answer {code} {reason}"), "details": {"causes": causes},
+        "message": format!("the test's answer {code} {reason}: {message}"), "details": {"causes": causes},
     });
     Response::builder().status(code).body(Body::from(body.to_string())).unwrap()
 }

@@ -6,4 +6,8 @@ mod fake;
 mod faults;
 mod pods;
 mod scenario;
+mod sidecars;
+mod stalled;
+mod steady;
 mod store;
+mod upgrade;

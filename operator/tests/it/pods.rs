@@ -1,45 +1,125 @@
 //! Pods are asked how they are, and touched when they have not applied the hot configuration.
 
-use axum::{Json, Router, routing::get};
+use std::time::Duration;
+
+use http::Method;
 use serde_json::{Value, json};
+use tokio::time::sleep;
 
-use crate::scenario::{Scenario, group, until_made};
+use crate::{
+    fake::{Fake, Fault},
+    scenario::{Scenario, until_made, with_groups},
+    sidecars::Sidecars,
+};
 
-/// Serves a sidecar's status on loopback; answers its port.
-async fn sidecar(hot_hash: &'static str) -> u16 {
-    let status = json!({"format": 1, "phase": "Running", "ready": true, "config": {"hotHash": hot_hash}});
-    let router = Router::new().route("/status", get(async move || Json(status)));
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let port = listener.local_addr().unwrap().port();
-    tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
-    port
+const BOTH: [&str; 2] = ["orders-5d5b-a", "orders-5d5b-b"];
+
+/// A group with two pods that deliver.
+async fn with_pods() -> (Scenario, Sidecars) {
+    let sidecars = Sidecars::default();
+    let scenario = Scenario::polling(with_groups(&["orders"]), &sidecars);
+    until_made(&scenario.fake, "orders").await;
+    sidecars.roll_out(&scenario.fake, "orders");
+    scenario.until_condition("orders", "Ready", "True").await;
+    (scenario, sidecars)
 }
 
-// Sockets and the paused clock do not go together.
-#[tokio::test]
-async fn a_pod_with_an_old_hot_configuration_is_touched() {
-    let port = sidecar("old").await;
-    let fake = crate::fake::Fake::new();
-    let mut group = group("orders");
-    group["spec"]["sidecar"] = json!({"adminPort": port});
-    let pod = json!({
-        "metadata": {"name": "orders-1", "labels": {"lockstep.dev/consumergroup": "orders"}},
-        "spec": {"containers": []},
-        "status": {"phase": "Running", "podIP": "127.0.0.1"},
-    });
+fn touched(fake: &Fake, pod: &str) -> Option<String> {
+    let annotations = fake.get("pods", pod)?["metadata"]["annotations"].clone();
+    annotations.get("lockstep.dev/hot-hash").and_then(Value::as_str).map(str::to_owned)
+}
+
+fn change(fake: &Fake, spec: &Value) {
     fake.edit(|store| {
-        store.put("consumergroups", "shop", "orders", group);
-        store.put("pods", "shop", "orders-1", pod)
+        store.apply("consumergroups", "shop", "orders", &json!({"metadata": {}, "spec": spec}))
     });
-    let scenario = Scenario::start(fake);
-    until_made(&scenario.fake, "orders").await;
-    let touched = |fake: &crate::fake::Fake| {
-        let annotations = fake.get("pods", "orders-1")?["metadata"]["annotations"].clone();
-        annotations.get("lockstep.dev/hot-hash").and_then(Value::as_str).map(str::to_owned)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_with_an_old_hot_configuration_is_touched() {
+    let (scenario, _sidecars) = with_pods().await;
+    let fake = &scenario.fake;
+    change(fake, &json!({"state": "Paused"}));
+    for pod in BOTH {
+        let first = fake.until(|fake| touched(fake, pod)).await;
+        // Again until it has applied it, and each time with another value: an equal one wakes no kubelet.
+        fake.until(|fake| (touched(fake, pod)? != first).then_some(())).await;
+    }
+    let pods = fake.take_writes().into_iter().filter(|write| write.path.contains("/pods/"));
+    assert!(pods.into_iter().all(|write| write.code == 200));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_cannot_be_touched_holds_up_neither_the_others_nor_the_status() {
+    let (scenario, _sidecars) = with_pods().await;
+    let fake = &scenario.fake;
+    fake.fail(Fault::new(Method::PATCH, "/pods/orders-5d5b-a", usize::MAX, 403));
+    change(fake, &json!({"state": "Paused"}));
+    fake.until(|fake| touched(fake, BOTH[1])).await;
+    let generation = fake.get("consumergroups", "orders").unwrap()["metadata"]["generation"].clone();
+    fake.until(|fake| {
+        let told = fake.get("consumergroups", "orders")?["status"]["observedGeneration"] == generation;
+        told.then_some(())
+    })
+    .await;
+    let told = scenario.until_condition("orders", "Reconciling", "True").await;
+    assert!(told["message"].as_str().unwrap().contains("orders-5d5b-a"), "{told}");
+    // It is tried again, at growing pauses.
+    let writes = scenario.two_minutes().await;
+    let tries = writes.iter().filter(|write| write.path.ends_with(BOTH[0])).count();
+    assert!((2..=15).contains(&tries), "{tries} tries in two minutes");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_only_wears_the_label_is_not_the_groups() {
+    let (scenario, sidecars) = with_pods().await;
+    let fake = &scenario.fake;
+    // Its address is that of a sidecar that answers.
+    let mut stranger = fake.get("pods", BOTH[0]).unwrap();
+    stranger["metadata"]["ownerReferences"] = json!([]);
+    let mut of_another = stranger.clone();
+    of_another["metadata"]["ownerReferences"] = json!([
+        {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "bills-1", "uid": "1", "controller": true},
+    ]);
+    fake.edit(|store| {
+        store.put("pods", "shop", "stranger", stranger);
+        store.put("pods", "shop", "of-another", of_another);
+    });
+    sidecars.all(|says| says["config"]["hotHash"] = json!("other"));
+    // The ReplicaSet may be out of sight, and its pods are the group's still.
+    fake.edit(|store| store.delete("replicasets", "shop", "orders-5d5b"));
+    for pod in BOTH {
+        fake.until(|fake| touched(fake, pod)).await;
+    }
+    scenario.two_minutes().await;
+    assert_eq!((touched(fake, "stranger"), touched(fake, "of-another")), (None, None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_is_watched_closely_however_long_the_group_was_not_ready_before() {
+    let (scenario, sidecars) = with_pods().await;
+    sidecars.all(|says| says["source"]["connected"] = json!(false));
+    scenario.until_condition("orders", "Ready", "False").await;
+    sleep(Duration::from_secs(600)).await;
+    let asked_in_ten_seconds = async || {
+        let before = sidecars.asked();
+        sleep(Duration::from_secs(10)).await;
+        sidecars.asked() - before
     };
-    let first = scenario.fake.until(touched).await;
-    // Again until it has applied it, and each time with another value: an equal one wakes no kubelet.
-    scenario.fake.until(|fake| (touched(fake)? != first).then_some(())).await;
-    let pods = scenario.fake.take_writes().into_iter().filter(|write| write.path.contains("/pods/"));
-    assert!(pods.into_iter().all(|write| write.path.ends_with("/pods/orders-1") && write.code == 200));
+    let idle = asked_in_ten_seconds().await;
+    assert!(idle <= 6, "{idle}");
+    change(&scenario.fake, &json!({"state": "Paused"}));
+    let lively = asked_in_ten_seconds().await;
+    assert!(lively >= 18, "{lively}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_slow_answer_changes_no_condition() {
+    let (scenario, sidecars) = with_pods().await;
+    scenario.two_minutes().await;
+    sidecars.all(|says| *says = json!("late"));
+    // Two polls.
+    sleep(Duration::from_secs(9)).await;
+    assert_eq!(scenario.fake.take_writes(), []);
+    scenario.until_condition("orders", "Ready", "Unknown").await;
 }

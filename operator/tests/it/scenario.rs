@@ -17,7 +17,10 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use crate::fake::{Fake, Write};
+use crate::{
+    fake::{Fake, Write},
+    sidecars::Sidecars,
+};
 
 /// A controller that runs until this is dropped.
 pub(crate) struct Scenario {
@@ -33,18 +36,23 @@ impl Scenario {
     }
 
     pub(crate) fn watching(fake: Fake, namespaces: &[&str]) -> Self {
+        Self::with(fake, namespaces, settings(), Poller::new().unwrap())
+    }
+
+    /// One whose pods are played by `sidecars`.
+    pub(crate) fn polling(fake: Fake, sidecars: &Sidecars) -> Self {
+        Self::with(fake, &[], settings(), Poller::over(Arc::new(sidecars.clone())))
+    }
+
+    pub(crate) fn with(fake: Fake, namespaces: &[&str], settings: Settings, poller: Poller) -> Self {
         let until = Instant::now() + Duration::from_secs(1_000_000);
         let (leadership, leads) = watch::channel(Leadership::Leader { until });
         let setup = Setup {
             client: fake.client(),
-            settings: Settings {
-                sidecar_image: "sidecar:1".to_owned(),
-                version: "1.0.0".to_owned(),
-                upgrade_groups_max: 5,
-            },
+            settings,
             namespaces: namespaces.iter().map(|name| (*name).to_owned()).collect(),
             identity: "operator-0".to_owned(),
-            poller: Poller::new().unwrap(),
+            poller,
             leadership: leads,
             metrics: Arc::new(Metrics::new("1.0.0")),
             probes: Arc::new(Probes::default()),
@@ -76,6 +84,10 @@ impl Drop for Scenario {
     fn drop(&mut self) {
         self.controller.abort();
     }
+}
+
+pub(crate) fn settings() -> Settings {
+    Settings { sidecar_image: "sidecar:1".to_owned(), version: "1.0.0".to_owned(), upgrade_groups_max: 5 }
 }
 
 pub(crate) fn condition(group: &Value, kind: &str) -> Option<Value> {
