@@ -11,13 +11,11 @@ use crate::{
     api::paths,
     plan::Plan,
     site::{BROKER, Site},
-    world::{LOOK_EVERY, PATIENCE, Setting, World},
+    world::{LOOK_EVERY, PATIENCE, QUEUES, Setting, World},
 };
 
 /// What a crash of an application may cost in duplicates in a queue: the requests that it had taken.
 const BOUND: u64 = 1;
-/// The kubelet waits 10 s before the second restart, and longer before each further one.
-const CRASHES: u64 = 3;
 
 /// A pod whose application crashes again and again gives its queues to the others after the hand-over time.
 pub(super) fn crash_loop(site: &Site, _: &Plan) -> String {
@@ -31,24 +29,19 @@ pub(super) fn crash_loop(site: &Site, _: &Plan) -> String {
     let path =
         format!("{}/{}", paths::core(&world.namespace, "pods"), pod["metadata"]["name"].as_str().unwrap());
     let mut crashed = 0;
-    wait_until("the queues were handed over", PATIENCE, || {
+    // The kubelet waits 10 s before the second restart, and longer before each further one.
+    wait_until("the queues were handed over to the others", PATIENCE, || {
         pause(LOOK_EVERY);
         let app = container(&site.api.get(&path).unwrap_or_default(), "app");
-        if app["restartCount"] == crashed && app["state"]["running"].is_object() && crashed < CRASHES {
+        if app["restartCount"] == crashed && app["state"]["running"].is_object() {
             world.fault("an application crashed", BOUND, 1);
             kill_container(&world, &app);
             crashed += 1;
         }
-        world.sidecar_status(&pod)["phase"] == "HandedOver"
-    });
-    let mut owned: Vec<u64> = Vec::new();
-    wait_until("the others have all queues", PATIENCE, || {
-        pause(LOOK_EVERY);
         let others =
             world.pods().into_iter().filter(|other| other["metadata"]["uid"] != pod["metadata"]["uid"]);
-        owned = others.filter_map(|other| world.sidecar_status(&other)["totals"]["owned"].as_u64()).collect();
-        // The group's retry topic has a queue too.
-        owned.iter().sum::<u64>() == u64::from(crate::world::QUEUES) + 1
+        let owned = others.filter_map(|other| world.sidecar_status(&other)["totals"]["owned"].as_u64());
+        owned.sum::<u64>() == u64::from(QUEUES) && world.sidecar_status(&pod)["phase"] == "HandedOver"
     });
     world.await_more_done(400);
     wait_until("the pod has queues again", PATIENCE, || {

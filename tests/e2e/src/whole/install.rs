@@ -75,6 +75,9 @@ pub(super) fn chart_life(site: &Site, _: &Plan) -> String {
     world.await_more_done(200);
     world.await_settled(PATIENCE);
     assert_eq!(names(&world), before, "pods were made anew");
+    site.cluster
+        .helm(&["test", "lockstep", "--namespace", SYSTEM, "--timeout=120s"])
+        .unwrap_or_else(|error| panic!("helm test: {error}"));
     // The operator works again: it follows a change.
     site.api.merge(&world.group_path(), &json!({"spec": {"replicas": 1}}));
     world.await_settled(PATIENCE);

@@ -22,7 +22,7 @@ use crate::{
 /// Requests that our own client sends unsigned: publishing, positions, topics and groups. What sidecars send besides
 /// (pulls, locks, commits, heartbeats) must be signed.
 const UNSIGNED: &str = "authenticationWhitelist=10,310,14,30,17,200";
-/// For how long a new key is used before the old one is withdrawn at the broker.
+/// Within what time the kubelet brings a changed Secret.
 const WAIT: Duration = Duration::from_secs(60);
 
 /// A missing Secret is a condition, and taken up when it comes; another key reaches the next connection, and no lease
@@ -73,8 +73,8 @@ pub(super) fn rotation(site: &Site, _: &Plan) -> String {
     proxy.cut(false);
     wait_until("all pods are connected again", PATIENCE, || proxy.accepted() > before + 1);
     world.await_more_done(200);
-    // Whoever still signed with the old key would be refused from now on.
-    user("deleteUser", "first", "");
+    // The old key is withdrawn: whoever still signed with the old key would be refused from now on.
+    user("updateUser", "first", "-p another-secret");
     world.await_more_done(400);
     world.await_settled(PATIENCE);
     let now: Vec<Value> =
