@@ -312,7 +312,7 @@ fn is_refusal(status: &Status) -> bool {
         "denied request",
     ];
     let says = |words: &&str| status.message.contains(*words);
-    status.is_invalid() || status.code == BAD_REQUEST || WORDS.iter().any(|words| says(words))
+    status.is_invalid() || status.code == BAD_REQUEST || WORDS.iter().any(says)
 }
 
 fn is_immutable(error: &kube::Error) -> bool {
