@@ -91,7 +91,7 @@ impl Fetch for Sidecars {
     fn fetch(&self, sidecar: SocketAddr) -> BoxFuture<'_, Result<Vec<u8>, String>> {
         let inner = &mut *self.0.lock().unwrap();
         inner.asked += 1;
-        let mut says = inner.says.get(&sidecar.ip()).cloned().ok_or("no connection".to_owned());
+        let mut says = inner.says.get(&sidecar.ip()).cloned().ok_or_else(|| "no connection".to_owned());
         if let (Ok(says), true) = (&mut says, inner.busy) {
             // Two digits: more are rounded off.
             says["totals"]["backlog"] = json!(10 + inner.asked % 89);

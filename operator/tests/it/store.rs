@@ -37,7 +37,7 @@ impl Store {
 
     /// Lays `patch` over what is there; an object that is not there is made.
     pub(crate) fn apply(&mut self, plural: &str, namespace: &str, name: &str, patch: &Value) -> Value {
-        let mut object = self.get(plural, namespace, name).cloned().unwrap_or(json!({}));
+        let mut object = self.get(plural, namespace, name).cloned().unwrap_or_else(|| json!({}));
         merge(&mut object, patch);
         if plural != "consumergroups" {
             defaults(plural, &mut object);
@@ -119,9 +119,8 @@ fn merge(base: &mut Value, over: &Value) {
     match (base, over) {
         (Value::Object(base), Value::Object(over)) => {
             for (name, value) in over {
-                match value {
-                    Value::Null => {}
-                    value => merge(base.entry(name.clone()).or_insert(Value::Null), value),
+                if !value.is_null() {
+                    merge(base.entry(name.clone()).or_insert(Value::Null), value);
                 }
             }
         }
