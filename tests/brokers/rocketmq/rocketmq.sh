@@ -215,6 +215,15 @@ start_node() {
   esac
 }
 
+# serves NODE : it is registered. A JVM ends when a network interface vanishes while it lists them, as those of pods do:
+# then it is started again.
+serves() {
+  registered "$1" && return 0
+  pid_of "$1" >/dev/null && return 1
+  ! tail -n 30 "$state/log/$1.out" | grep -q 'Failed to obtain local address' || start_node "$1"
+  return 1
+}
+
 start() {
   local node
   [ $# -gt 0 ] || set -- namesrv broker-a
@@ -224,7 +233,7 @@ start() {
     pid_of "$node" >/dev/null || start_node "$node"
   done
   for node in "$@"; do
-    [ "$node" = namesrv ] || await "$node" registered "$node"
+    [ "$node" = namesrv ] || await "$node" serves "$node"
   done
   say "$version ready, name server $namesrv"
 }
