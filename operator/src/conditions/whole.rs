@@ -91,7 +91,7 @@ fn trouble(seen: &SeenPod<'_>) -> Option<String> {
 pub(super) fn reconciling(seen: &Seen<'_>) -> Judgement {
     let facts = seen.facts;
     if let Some((reason, _)) = &seen.stalled {
-        return no(*reason, "only the number of pods and the hot fields follow the spec until it is");
+        return no(*reason, "only the number of pods and the hot fields follow the spec until it is mended");
     }
     if let Some(failure) = facts.failure {
         return yes(Reason::ApplyFailed, format!("{}; it is tried again", failure.message));
