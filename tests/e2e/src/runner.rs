@@ -22,7 +22,7 @@ pub struct Scenario<S> {
 }
 
 /// How many scenarios run beside each other where they may: mostly they wait.
-const BESIDE: usize = 2;
+const BESIDE: usize = 3;
 
 /// Runs the wanted ones of `scenarios` one by one against one site, made when it is first needed.
 pub fn run<S>(scenarios: &[Scenario<S>], start: fn() -> S) -> ExitCode {
@@ -37,7 +37,7 @@ pub fn run<S>(scenarios: &[Scenario<S>], start: fn() -> S) -> ExitCode {
     run.verdict()
 }
 
-/// The same; those in `beside` run two at a time, and then those in `alone` one by one, since they break what all share.
+/// The same; those in `beside` run a few at a time, and then those in `alone` one by one, since they break what all share.
 pub fn run_beside<S: Sync>(beside: &[Scenario<S>], alone: &[Scenario<S>], start: fn() -> S) -> ExitCode {
     let Some(run) = Run::asked() else { return ExitCode::SUCCESS };
     if !beside.iter().chain(alone).any(|scenario| run.wants(scenario.name)) {
