@@ -6,7 +6,7 @@ use kube::{Client, Config};
 use thiserror::Error;
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
-    sync::watch,
+    sync::{oneshot, watch},
 };
 use tokio_util::sync::CancellationToken;
 use tracing::{info, level_filters::LevelFilter};
@@ -45,6 +45,9 @@ pub enum RunError {
     /// The port can't be opened.
     #[error(transparent)]
     Server(#[from] ServerError),
+    /// The election can't be begun.
+    #[error("failed to start the election: {0}")]
+    Election(#[source] io::Error),
     /// Signals can't be received.
     #[error("failed to listen for signals: {0}")]
     Signals(#[source] io::Error),
@@ -65,7 +68,7 @@ pub async fn run(args: RunArgs) -> Result<(), RunError> {
     let mut signals = Signals::new().map_err(RunError::Signals)?;
     let mut config = Config::infer().await.map_err(RunError::NoCluster)?;
     config.connect_timeout = Some(CONNECT_TIMEOUT);
-    let client = Client::try_from(config).map_err(RunError::Client)?;
+    let client = Client::try_from(config.clone()).map_err(RunError::Client)?;
     let metrics = Arc::new(Metrics::new(env!("CARGO_PKG_VERSION")));
     let probes = Arc::new(Probes::default());
     let poller = Poller::new().map_err(RunError::Poller)?;
@@ -74,10 +77,9 @@ pub async fn run(args: RunArgs) -> Result<(), RunError> {
     let (address, server) = served.await?;
     let lease =
         LeaderConfig { namespace: args.namespace, name: args.lease_name, identity: args.identity.clone() };
-    let (leadership, election) = leader::elect(client.clone(), lease, lease_stop.clone());
+    let (leadership, election) = elect(config, lease, lease_stop.clone()).await?;
     info!(version = env!("CARGO_PKG_VERSION"), %address, "operator started");
     let server = tokio::spawn(server);
-    let election = tokio::spawn(election);
     let setup = Setup {
         client,
         settings: Settings {
@@ -99,13 +101,46 @@ pub async fn run(args: RunArgs) -> Result<(), RunError> {
         }
         error = lead(setup) => Err(error),
     };
-    // Nothing writes any more: the lease can go to another replica. Neither task ends by a panic of ours.
+    // Nothing writes any more: the lease can go to another replica. Neither ends by a panic of ours.
     lease_stop.cancel();
     election.await.ok();
     serve_stop.cancel();
     server.await.ok();
     info!("stopped");
     result
+}
+
+/// Takes part in the election on a thread of its own: however busy the reconciliations are, the lease is renewed in
+/// time. The receiver that is given back ends with the election.
+async fn elect(
+    config: Config,
+    lease: LeaderConfig,
+    stop: CancellationToken,
+) -> Result<(watch::Receiver<Leadership>, oneshot::Receiver<()>), RunError> {
+    let (told, begun) = oneshot::channel();
+    let (ending, ended) = oneshot::channel::<()>();
+    let election = move || {
+        let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+            Ok(runtime) => runtime,
+            // Whoever waits has left only if the process ends.
+            Err(error) => return drop(told.send(Err(RunError::Election(error)))),
+        };
+        runtime.block_on(async move {
+            match Client::try_from(config) {
+                Ok(client) => {
+                    let (leadership, election) = leader::elect(client, lease, stop);
+                    told.send(Ok(leadership)).ok();
+                    election.await;
+                }
+                Err(error) => drop(told.send(Err(RunError::Client(error)))),
+            }
+        });
+        drop(ending);
+    };
+    let thread = std::thread::Builder::new().name("election".to_owned());
+    thread.spawn(election).map_err(RunError::Election)?;
+    let leadership = begun.await.map_err(|_| RunError::LeaseLost)??;
+    Ok((leadership, ended))
 }
 
 /// Waits for the lease and reconciles while it lasts. What was under way at its loss is dropped.
