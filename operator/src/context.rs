@@ -225,6 +225,8 @@ pub struct Written {
     pub hash: String,
     /// The hash of what the API server made of it.
     pub accepted: String,
+    /// The version of what was there before; while the watch shows that one, it has not seen the write.
+    pub over: Option<String>,
     /// When.
     pub at: Instant,
 }

@@ -126,9 +126,8 @@ impl<'a> Writer<'a> {
         let asked;
         let live = match live {
             Some(live) => Some(live),
-            None if self.just_written(&memory_key, &hash) => return Ok(()),
             None => {
-                // It may be there without the label that the watch asks for.
+                // It may be there without the label that the watch asks for, or the watch has still to show it.
                 let name = wanted.name_any();
                 asked = self.api::<K>().get_opt(&name).await.map_err(|error| self.failed(wanted, error))?;
                 asked.as_ref()
@@ -138,11 +137,30 @@ impl<'a> Writer<'a> {
         if let Some(live) = live {
             self.check_owner(live)?;
             let live_value = to_value(live).map_err(|error| self.failed(live, error))?;
-            if is_subset(&wanted_value, &live_value) || self.accepted(&memory_key, &hash, &live_value) {
+            if is_subset(&wanted_value, &live_value)
+                || self.accepted(&memory_key, &hash, live.resource_version(), &live_value)
+            {
                 return Ok(());
             }
         }
+        // What was there and is gone may have gone with the group, which its own watch tells later.
+        if live.is_none()
+            && self.written(&memory_key, &hash).is_some()
+            && !self.group_is_there(wanted).await?
+        {
+            return Ok(());
+        }
         self.write(wanted, &wanted_value, &hash, memory_key, live).await
+    }
+
+    async fn group_is_there<K: Child>(&self, wanted: &K) -> Result<bool, ApplyError> {
+        let groups: Api<ConsumerGroup> =
+            Api::namespaced(self.scope.shared.client.clone(), &self.key.namespace);
+        let found = groups.get_metadata_opt(&self.key.name).await;
+        let found = found.map_err(|error| self.failed(wanted, error))?.map(|group| group.metadata);
+        Ok(found.is_some_and(|group| {
+            group.uid.as_deref() == Some(self.uid.as_str()) && group.deletion_timestamp.is_none()
+        }))
     }
 
     async fn write<K: Child>(
@@ -180,7 +198,8 @@ impl<'a> Writer<'a> {
             Some(_) => info!(kind = %kind, child = name, "child changed"),
         }
         let accepted = to_value(&written).map(|value| essence(&value)).unwrap_or_default();
-        let record = Written { hash: hash.to_owned(), accepted, at: Instant::now() };
+        let over = live.and_then(ResourceExt::resource_version);
+        let record = Written { hash: hash.to_owned(), accepted, over, at: Instant::now() };
         self.scope.shared.memories.with(&self.key, |memory| memory.written.insert(memory_key, record));
         Ok(())
     }
@@ -242,22 +261,12 @@ impl<'a> Writer<'a> {
         })
     }
 
-    /// Whether this very child was written a moment ago, so that the watch has still to show it.
-    fn just_written(&self, memory_key: &str, hash: &str) -> bool {
-        self.written(memory_key, hash).is_some_and(|written| written.at.elapsed() < WRITE_SETTLES)
-    }
-
     /// Whether the API server made of this very child what is there now, as admission webhooks do: writing it again would
     /// change nothing. Or the watch has still to show it.
-    fn accepted(&self, memory_key: &str, hash: &str, live: &Value) -> bool {
+    fn accepted(&self, memory_key: &str, hash: &str, version: Option<String>, live: &Value) -> bool {
         self.written(memory_key, hash).is_some_and(|written| {
-            let shown =
-                live.pointer("/metadata/annotations").and_then(|all| all.get(annotations::APPLIED_HASH));
-            let shown = shown.and_then(Value::as_str) == Some(hash);
-            match shown {
-                true => written.accepted == essence(live),
-                false => written.at.elapsed() < WRITE_SETTLES,
-            }
+            let unseen = written.over == version && written.at.elapsed() < WRITE_SETTLES;
+            unseen || written.accepted == essence(live)
         })
     }
 
