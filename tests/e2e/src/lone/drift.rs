@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use lockstep_contract::names::files::CONFIG_KEY;
 use serde_json::{Value, json};
 
 use super::{LoneSite, crowd};
@@ -56,7 +57,7 @@ pub(super) fn corrected(site: &LoneSite, _: &Plan) -> String {
         site.api.merge(path, &hash);
         as_it_was("a removed annotation");
     }
-    site.api.merge(&children[2], &json!({"data": {"config.yaml": "spec: {state: Paused}"}}));
+    site.api.merge(&children[2], &json!({"data": {CONFIG_KEY: "spec: {state: Paused}"}}));
     as_it_was("another configuration");
     site.api.merge(&budget, &json!({"spec": {"maxUnavailable": 5}}));
     as_it_was("another budget");

@@ -110,6 +110,11 @@ impl Fakes {
         lock(&self.shared.held).insert(namespace.to_owned());
     }
 
+    /// Plays in a namespace again by itself.
+    pub fn release(&self, namespace: &str) {
+        lock(&self.shared.held).remove(namespace);
+    }
+
     /// Plays a Deployment up to a step.
     ///
     /// # Panics

@@ -25,8 +25,10 @@ pub(super) fn forbidden(site: &LoneSite, _: &Plan) -> String {
     let folder = chart().display().to_string();
     let watched = format!("watchNamespaces={{{}}}", NAMESPACES.join(","));
     let install = ["install", "narrow", &folder, "--namespace", SYSTEM, "--create-namespace"];
-    let values = ["--set", "crds.install=false", "--set", &watched];
-    site.cluster.helm(&[&install[..], &values].concat()).unwrap_or_else(|error| panic!("helm install: {error}"));
+    let values = ["--set", "crds.enabled=false,rbac.aggregate=false", "--set", &watched];
+    site.cluster
+        .helm(&[&install[..], &values].concat())
+        .unwrap_or_else(|error| panic!("helm install: {error}"));
     let bindings = "/apis/rbac.authorization.k8s.io/v1/namespaces/narrow-b/rolebindings";
     let binding = site.api.list(bindings).remove(0);
     let path = format!("{bindings}/{}", binding["metadata"]["name"].as_str().unwrap());

@@ -11,7 +11,8 @@ use crate::{
 };
 
 const JUDGED_WITHIN: Duration = Duration::from_secs(60);
-const DEFINITION: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/consumergroups.lockstep.dev";
+const DEFINITION: &str =
+    "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/consumergroups.lockstep.dev";
 
 /// An unknown field is kept and changes nothing; a group with an unknown word says so, and holds up no other.
 pub(super) fn definition(site: &LoneSite, _: &Plan) -> String {

@@ -6,8 +6,6 @@ use lockstep_tests_support::{
     http::call, ports::free_port, process::Process, recording::program, time::wait_until,
 };
 
-use crate::site::SYSTEM;
-
 /// A running operator; killed when dropped.
 #[derive(Debug)]
 pub struct Operator {
@@ -17,15 +15,16 @@ pub struct Operator {
 }
 
 impl Operator {
-    /// Starts `LOCKSTEP_OPERATOR`, or the one of this build.
-    pub fn start(name: &str, kubeconfig: &Path, folder: &Path) -> Self {
+    /// Starts `LOCKSTEP_OPERATOR`, or the one of this build, with `more` arguments.
+    pub fn start(name: &str, kubeconfig: &Path, folder: &Path, more: &[&str]) -> Self {
         let address = format!("127.0.0.1:{}", free_port());
         let program =
             std::env::var_os("LOCKSTEP_OPERATOR").map_or_else(|| program("lockstep-operator"), Into::into);
         let mut command = Command::new(program);
         command
-            .args(["run", "--sidecar-image", "localhost/lockstep-sidecar:test", "--namespace", SYSTEM])
+            .args(["run", "--sidecar-image", "localhost/lockstep-sidecar:test"])
             .args(["--identity", name, "--listen", &address])
+            .args(more)
             .env("KUBECONFIG", kubeconfig);
         let process = Process::spawn(name, &mut command, folder.join("log").join(format!("{name}.out")));
         let mut operator = Self { process, address };

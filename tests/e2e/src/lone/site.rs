@@ -53,20 +53,23 @@ impl LoneSite {
 
     /// Starts an operator with the rights of the chart's service account.
     pub fn operator(&self, name: &str) -> Operator {
+        let kubeconfig = self.kubeconfig_of(name, SYSTEM);
+        Operator::start(name, &kubeconfig, self.cluster.state(), &["--namespace", SYSTEM])
+    }
+
+    /// A kubeconfig file with the rights of a chart's service account in that namespace.
+    pub fn kubeconfig_of(&self, name: &str, namespace: &str) -> PathBuf {
         let file = self.cluster.state().join(format!("{name}.kubeconfig"));
-        let token = self.cluster.kubectl(&[
-            "--namespace",
-            SYSTEM,
-            "create",
-            "token",
-            &self.account,
-            "--duration=12h",
-        ]);
+        let token = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{}/token", self.account);
+        let asked = json!({
+            "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 43200},
+        });
+        let granted = self.api.create(&token, &asked);
         let admin = fs::read_to_string(self.cluster.kubeconfig()).unwrap();
         let mut config: Value = serde_yaml::from_str(&admin).unwrap();
-        config["users"][0]["user"] = json!({"token": token.trim()});
+        config["users"][0]["user"] = json!({"token": granted["status"]["token"]});
         fs::write(&file, config.to_string()).unwrap();
-        Operator::start(name, &file, self.cluster.state())
+        file
     }
 
     /// Starts an operator when no other runs: what a killed one left of its Lease is not waited for.
