@@ -113,7 +113,7 @@ lint() {
 unit() {
   local suites
   build || return
-  mapfile -t suites < <(find crds sidecar tests/support -path '*/tests/*/main.rs' -printf '%h\n' | sed 's#.*/##' | sort -u)
+  mapfile -t suites < <(find crds operator sidecar tests/support -path '*/tests/*/main.rs' -printf '%h\n' | sed 's#.*/##' | sort -u)
   cargo test --quiet --workspace --lib --bins "${suites[@]/#/--test=}" || return
   cargo test --quiet --package lockstep-history --doc
 }
