@@ -37,7 +37,7 @@ pub fn run<S>(scenarios: &[Scenario<S>], start: fn() -> S) -> ExitCode {
     run.verdict()
 }
 
-/// The same; those in `beside` run a few at a time, and then those in `alone` one by one, since they break what all share.
+/// The same; those in `beside` run a few at a time, and then those in `alone` one by one, since they bear no other.
 pub fn run_beside<S: Sync>(beside: &[Scenario<S>], alone: &[Scenario<S>], start: fn() -> S) -> ExitCode {
     let Some(run) = Run::asked() else { return ExitCode::SUCCESS };
     if !beside.iter().chain(alone).any(|scenario| run.wants(scenario.name)) {

@@ -20,8 +20,6 @@ pub const BESIDE: &[Scenario<Site>] = &[
     Scenario { name: "first_day", run: install::first_day },
     Scenario { name: "crashes", run: crashes::pods_and_containers },
     Scenario { name: "termination_order", run: rollouts::termination_order },
-    Scenario { name: "hot_changes", run: changes::hot },
-    Scenario { name: "pause", run: changes::pause_and_resume },
     Scenario { name: "bad_deploy", run: deploys::not_found },
     Scenario { name: "unhealthy_application", run: outages::unhealthy_application },
     Scenario { name: "secrets", run: secrets::rotation },
@@ -33,8 +31,10 @@ pub const BESIDE: &[Scenario<Site>] = &[
     Scenario { name: "rights", run: rights::operator_and_pods },
 ];
 
-/// Scenarios that break what all share.
+/// Scenarios that break what all share, or that measure a time.
 pub const ALONE: &[Scenario<Site>] = &[
+    Scenario { name: "hot_changes", run: changes::hot },
+    Scenario { name: "pause", run: changes::pause_and_resume },
     Scenario { name: "broker_away", run: outages::broker_away },
     Scenario { name: "operator_killed", run: outages::operator_killed },
     Scenario { name: "upgrade_wave", run: upgrade::wave },
