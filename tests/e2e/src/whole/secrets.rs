@@ -7,7 +7,7 @@ use lockstep_tests_support::{
     brokers::{RocketMqOptions, RocketMqServers},
     proxy::Proxy,
     rocketmq::Cluster,
-    time::{pause, wait_until},
+    time::{now_micros, pause, wait_until},
 };
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ use crate::{
     cluster::NODE,
     plan::Plan,
     site::{BROKER, LOCK_SECONDS, Site},
-    world::{LOOK_EVERY, PATIENCE, Setting, World, restarts},
+    world::{LOOK_EVERY, PATIENCE, QUEUES, Setting, World, restarts},
 };
 
 /// Requests that our own client sends unsigned: publishing, positions, topics and groups. What sidecars send besides
@@ -67,6 +67,12 @@ pub(super) fn rotation(site: &Site, _: &Plan) -> String {
         world.pods().iter().map(|pod| json!([pod["metadata"]["uid"], restarts(pod)])).collect();
     world.publish_on();
     world.await_more_done(200);
+    let share = u64::from(QUEUES) / 2;
+    wait_until("the two pods have shared the queues", PATIENCE, || {
+        pause(LOOK_EVERY);
+        world.pods().iter().all(|pod| world.sidecar_status(pod)["totals"]["owned"] == share)
+    });
+    let shared = now_micros();
     give(&world, "second");
     wait_until("the new key is in all pods", WAIT, || {
         pause(LOOK_EVERY);
@@ -86,7 +92,9 @@ pub(super) fn rotation(site: &Site, _: &Plan) -> String {
     let verdict = world.judge();
     let mut epochs: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for event in site.collector.history(&world.topic).events() {
-        if let Event::Start { queue, epoch, .. } = event {
+        if let Event::Start { queue, epoch, at, .. } = event
+            && *at > shared
+        {
             let of = epochs.entry(queue.clone()).or_default();
             if !of.contains(epoch) {
                 of.push(*epoch);
