@@ -16,7 +16,7 @@ use k8s_openapi::api::{
 use kube::{
     Client, Resource,
     runtime::{
-        events::Recorder,
+        events::Reporter,
         reflector::{ObjectRef, Store},
     },
 };
@@ -55,8 +55,8 @@ pub struct Shared {
     pub settings: Settings,
     /// Asks pods how they are.
     pub poller: Poller,
-    /// Writes events.
-    pub recorder: Recorder,
+    /// Who tells, in events.
+    pub reporter: Reporter,
     /// What is counted.
     pub metrics: Arc<Metrics>,
     /// How many groups take a new sidecar at once.

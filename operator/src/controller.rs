@@ -19,7 +19,7 @@ use kube::{
     runtime::{
         Config, applier,
         controller::{Action, Error},
-        events::{Recorder, Reporter},
+        events::Reporter,
     },
 };
 use lockstep_contract::names::FIELD_MANAGER;
@@ -94,9 +94,8 @@ pub async fn run(setup: Setup) {
     let watched = all.into_iter().chain(namespaces.iter().map(|name| Some(name.as_str())));
     let (stores, streams): (Vec<_>, Vec<_>) =
         watched.map(|namespace| watches::start(&client, namespace, &metrics)).unzip();
-    let reporter = Reporter { controller: FIELD_MANAGER.to_owned(), instance: Some(identity) };
     let shared = Arc::new(Shared {
-        recorder: Recorder::new(client.clone(), reporter),
+        reporter: Reporter { controller: FIELD_MANAGER.to_owned(), instance: Some(identity) },
         client,
         settings,
         poller,

@@ -1,7 +1,7 @@
 //! Tells a group's user what changed, as events and in the log.
 
 use k8s_openapi::{api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::Condition};
-use kube::runtime::events::{Event, EventType};
+use kube::runtime::events::{Event, EventType, Recorder};
 use lockstep_contract::{ConditionType, Reason};
 use lockstep_crds::ConsumerGroupStatus;
 use tracing::{debug, info};
@@ -72,7 +72,9 @@ async fn tell(shared: &Shared, about: &ObjectReference, type_: EventType, reason
         action: ACTION.to_owned(),
         secondary: None,
     };
-    match shared.recorder.publish(&event, about).await {
+    // One for each event: a Recorder remembers all it wrote for minutes, to count repeats, and there are none here.
+    let recorder = Recorder::new(shared.client.clone(), shared.reporter.clone());
+    match recorder.publish(&event, about).await {
         Ok(()) => {
             shared.metrics.events.inc();
         }

@@ -7,6 +7,7 @@ use std::{
 };
 
 use serde_json::Value;
+use tokio::time::sleep;
 
 use crate::rig::{App, Rig, free_port, manifest, program, run, until};
 
@@ -161,7 +162,7 @@ async fn the_sources_secrets_are_told_by_name_and_used_when_they_come() {
                 return status;
             }
             assert!(began.elapsed() < Duration::from_secs(60), "never {reason} {words}: {status}");
-            tokio::time::sleep(Duration::from_millis(50)).await;
+            sleep(Duration::from_millis(50)).await;
         }
     };
     let status = source_says("SecretMissing", "\"broker\" with the key \"accessKey\"").await;
