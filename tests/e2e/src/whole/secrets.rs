@@ -90,20 +90,25 @@ pub(super) fn rotation(site: &Site, _: &Plan) -> String {
         world.pods().iter().map(|pod| json!([pod["metadata"]["uid"], restarts(pod)])).collect();
     assert_eq!(now, pods, "a pod was restarted");
     let verdict = world.judge();
-    let mut epochs: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    let lost = moved_since(site, &world, shared);
+    assert!(lost.is_empty(), "leases were lost: {lost:?}");
+    format!("{verdict}")
+}
+
+/// The queues that had more than one owner since then, with their epochs.
+fn moved_since(site: &Site, world: &World<'_>, since: u64) -> Vec<(String, Vec<Option<u64>>)> {
+    let mut epochs: BTreeMap<String, Vec<Option<u64>>> = BTreeMap::new();
     for event in site.collector.history(&world.topic).events() {
         if let Event::Start { queue, epoch, at, .. } = event
-            && *at > shared
+            && *at > since
         {
-            let of = epochs.entry(queue.clone()).or_default();
+            let of = epochs.entry(queue.to_string()).or_default();
             if !of.contains(epoch) {
                 of.push(*epoch);
             }
         }
     }
-    let lost: Vec<_> = epochs.iter().filter(|(_, epochs)| epochs.len() > 1).collect();
-    assert!(lost.is_empty(), "leases were lost: {lost:?}");
-    format!("{verdict}")
+    epochs.into_iter().filter(|(_, epochs)| epochs.len() > 1).collect()
 }
 
 /// Writes the Secret with a user's keys.
