@@ -1,4 +1,5 @@
-//! Java's average allocation. All members of a group must compute the same shares, Java members too.
+//! Java's average allocation. All members of a group must compute the same shares, Java members too; only a list with
+//! repeats, which Java counts, is judged otherwise (ADR 0011).
 
 /// This member's share of `queues` among `members`. Both must be sorted and without duplicates. Empty when `me` is not
 /// listed.

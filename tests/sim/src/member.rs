@@ -26,6 +26,9 @@ use tokio::{
 
 use crate::App;
 
+/// How long a drain may take.
+const DRAIN: Duration = Duration::from_secs(10);
+
 /// One sidecar. Dropping it is a crash.
 #[derive(Debug)]
 pub struct Member {
@@ -103,7 +106,7 @@ impl Member {
         let setup = Setup {
             clock,
             engine,
-            drain_timeout: Duration::from_secs(10),
+            drain_timeout: DRAIN,
             shutdown_time: Duration::from_secs(30),
             state,
             metrics: Arc::clone(&metrics),
@@ -127,7 +130,7 @@ impl Member {
 
     /// Applies hot settings.
     pub async fn reload(&self, config: Config) {
-        self.send(Command::Reload(Box::new(config))).await;
+        self.send(Command::Reload { engine: Box::new(config), drain_timeout: DRAIN }).await;
     }
 
     /// Calls the application's shutdown hook.

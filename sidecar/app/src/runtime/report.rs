@@ -8,7 +8,7 @@ use lockstep_core::{AttemptNotice, Event};
 use lockstep_model::{Position, QueueId};
 use tracing::{debug, error, info, warn};
 
-use super::shell::Shell;
+use super::shell::{Refusal, Shell};
 use crate::{
     deliver::{Deliver, Detail},
     metrics::{QueueLabel, Verdict, VerdictLabel, WhatLabel},
@@ -24,7 +24,7 @@ impl<B: Broker, D: Deliver> Shell<B, D> {
             Event::AttemptEnded { queue, position, notice, attempts, status, failure } => {
                 self.count_attempt(notice);
                 if notice == AttemptNotice::Misconfigured {
-                    self.facts.refused = status.or(self.facts.refused);
+                    self.facts.refused = Some(Refusal { queue, status });
                 }
                 if notice != AttemptNotice::Done {
                     self.failed(notice, queue, position);
@@ -55,7 +55,7 @@ impl<B: Broker, D: Deliver> Shell<B, D> {
                 warn!(queue = name, %position, message = id, by_hand, error, answer, "dead-lettered");
                 self.metrics.dead_letters.get_or_create(&label(name)).inc();
                 self.facts.counters.dead_lettered += 1;
-                self.passed_by_hand(by_hand);
+                self.forget_refusal_of(queue);
             }
             Event::Skipped { queue, position, by_hand } => {
                 let (error, answer) = self.last_error(queue, position);
@@ -63,7 +63,7 @@ impl<B: Broker, D: Deliver> Shell<B, D> {
                 warn!(queue = name, %position, message = id, by_hand, error, answer, "skipped");
                 self.metrics.skipped.get_or_create(&label(name)).inc();
                 self.facts.counters.skipped += 1;
-                self.passed_by_hand(by_hand);
+                self.forget_refusal_of(queue);
             }
             Event::Moved { queue, from, to, reset } => self.moved(queue, from, to, reset),
             Event::Breaker { open } => self.breaker(open),
@@ -111,13 +111,6 @@ impl<B: Broker, D: Deliver> Shell<B, D> {
         info!(queue = name, %position, message = id, error, answer, "attempts fail");
     }
 
-    /// A person judged that the message is at fault and not the endpoint.
-    fn passed_by_hand(&mut self, by_hand: bool) {
-        if by_hand {
-            self.facts.refused = None;
-        }
-    }
-
     fn count_attempt(&mut self, notice: AttemptNotice) {
         let verdict = match notice {
             AttemptNotice::Done => Verdict::Done,
@@ -136,6 +129,10 @@ impl<B: Broker, D: Deliver> Shell<B, D> {
             self.done_counter.inc();
             self.facts.counters.done += 1;
         } else {
+            // Whoever judges messages is no wrong endpoint.
+            if matches!(verdict, Verdict::Again | Verdict::Snoozed | Verdict::Never) {
+                self.facts.refused = None;
+            }
             self.facts.counters.failed_attempts += 1;
             self.metrics.attempts.get_or_create(&VerdictLabel { verdict }).inc();
         }
@@ -168,6 +165,7 @@ impl<B: Broker, D: Deliver> Shell<B, D> {
     }
 
     fn moved(&mut self, queue: QueueId, from: Position, to: Position, reset: bool) {
+        self.forget_refusal_of(queue);
         let name = self.queues.name(queue);
         if reset {
             info!(queue = name, %from, %to, "the group's position was set from outside");

@@ -75,6 +75,14 @@ pub(super) struct Shell<B: Broker, D> {
     pub(super) done_counter: Counter,
 }
 
+/// A message that was answered as if the endpoint were wrong, and that still waits here.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Refusal {
+    pub(super) queue: QueueId,
+    /// The answer's status, where there was one.
+    pub(super) status: Option<u16>,
+}
+
 /// What happened at least once, or is so now.
 #[derive(Debug, Default)]
 pub(super) struct Facts {
@@ -84,7 +92,7 @@ pub(super) struct Facts {
     pub(super) was_paused: bool,
     pub(super) was_done: bool,
     /// The status of the last answer that said that the endpoint is wrong, if there was one since the last success.
-    pub(super) refused: Option<u16>,
+    pub(super) refused: Option<Refusal>,
     /// Whether an attempt failed since the last success, as far as it was told.
     pub(super) failing: bool,
     pub(super) failing_told: Option<Moment>,
@@ -251,6 +259,11 @@ impl<B: Broker, D: Deliver> Shell<B, D> {
         !self.facts.was_done && (self.facts.breaker.open || self.facts.refused.is_some())
     }
 
+    /// The refused message of that queue is this pod's matter no more.
+    pub(super) fn forget_refusal_of(&mut self, queue: QueueId) {
+        self.facts.refused.take_if(|refusal| refusal.queue == queue);
+    }
+
     pub(super) fn lease(&mut self, event: LeaseEvent, keeper: &mut B::Keeper) {
         match event {
             LeaseEvent::Acquired { queue, name, epoch, deadline, cursor, settle_within, extra } => {
@@ -303,6 +316,7 @@ impl<B: Broker, D: Deliver> Shell<B, D> {
                     entry.given_up();
                     self.metrics.leases_lost.inc();
                 }
+                self.forget_refusal_of(queue);
                 self.feed(Input::QueueLost { queue, epoch }, keeper);
             }
             LeaseEvent::Released { queue, epoch } => {
@@ -310,6 +324,7 @@ impl<B: Broker, D: Deliver> Shell<B, D> {
                     info!(queue = %entry.name, "queue released");
                     entry.given_up();
                 }
+                self.forget_refusal_of(queue);
                 self.feed(Input::Released { queue, epoch }, keeper);
             }
             LeaseEvent::Moved { queue, epoch, to } => {

@@ -109,7 +109,12 @@ impl<B: Broker, D: Deliver> Shell<B, D> {
 
     /// What the application answers, and what to check.
     fn refusal(&self) -> String {
-        let status = self.facts.refused.map(|status| format!("{status} ")).unwrap_or_default();
+        let status = self
+            .facts
+            .refused
+            .and_then(|refusal| refusal.status)
+            .map(|status| format!("{status} "))
+            .unwrap_or_default();
         let what = if self.facts.was_done {
             format!("the application answers {status}to every message, as if the endpoint were wrong")
         } else {

@@ -156,6 +156,23 @@ async fn a_refused_message_that_is_skipped_by_hand_gives_the_readiness_back() {
 }
 
 #[tokio::test]
+async fn a_refused_message_that_goes_elsewhere_gives_the_readiness_back() {
+    let quick = "retry: {backoff: {initialMilliseconds: 20, maxSeconds: 1}";
+    for (cure, end) in [
+        ("  delivery: {statusCodes: {never: [404]}}\n", ", whenExhausted: Skip}"),
+        ("  delivery: {statusCodes: {again: [404]}}\n", "}"),
+        ("  state: Paused\n", "}"),
+    ] {
+        let (_app, callback) = App::start().await;
+        let rig = Rig::start(&callback, &format!("  {quick}}}")).await;
+        rig.publish("unknown").await;
+        rig.until("it is refused", |status| status["application"]["reason"] == "CallbackMisconfigured").await;
+        rig.write_manifest(&format!("{cure}  {quick}{end}"));
+        rig.until(&format!("it is ready again after{cure}"), |status| status["ready"] == true).await;
+    }
+}
+
+#[tokio::test]
 async fn an_application_that_comes_later_is_waited_for() {
     let port = free_port();
     let callback = format!("http://127.0.0.1:{port}/messages");

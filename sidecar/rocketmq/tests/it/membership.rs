@@ -68,7 +68,7 @@ async fn a_member_that_is_listed_for_dead_connections_too_has_one_share() {
     // Of four queues two are the second of two members', and one the last of four.
     let mut names = [member.acquired().await.name, member.acquired().await.name];
     names.sort();
-    assert_eq!(names.map(|name| name.to_string()), ["t/b/2", "t/b/3"]);
+    assert_eq!([&*names[0], &*names[1]], ["t/b/2", "t/b/3"]);
 }
 
 #[tokio::test]
