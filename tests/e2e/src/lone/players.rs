@@ -50,13 +50,20 @@ pub(super) fn follow(api: &Api, shared: &Shared, deployment: &Value, until: Step
     let set = api.request(Method::GET, &format!("{sets}/{set_name}"), None)?;
     let wanted = deployment["spec"]["replicas"].as_u64().unwrap_or(1);
     let names: Vec<String> = (0..wanted).map(|number| format!("{set_name}-{number}")).collect();
-    let there = |api: &Api| api.list(&paths::pods_of(&namespace, &name));
+    let there = || -> Result<Vec<Value>, Refusal> {
+        let list = api.request(Method::GET, &paths::pods_of(&namespace, &name), None)?;
+        Ok(list["items"].as_array().cloned().unwrap_or_default())
+    };
+    let at_once = json!({"gracePeriodSeconds": 0});
     let mut kept = Vec::new();
-    for (_, pod) in there(api).iter().map(place) {
+    for (_, pod) in there()?.iter().map(place) {
         if names.contains(&pod) {
             kept.push(pod);
-        } else {
-            api.delete(&format!("{pods}/{pod}"), &json!({"gracePeriodSeconds": 0}));
+            continue;
+        }
+        match api.request(Method::DELETE, &format!("{pods}/{pod}"), Some(&at_once)) {
+            Err(refusal) if refusal.code != 404 => return Err(refusal),
+            _ => {}
         }
     }
     if until == Step::OldPodsGone {
@@ -68,7 +75,7 @@ pub(super) fn follow(api: &Api, shared: &Shared, deployment: &Value, until: Step
     if until == Step::NewPods {
         return Ok(());
     }
-    for pod in there(api).iter().filter(|pod| pod["status"]["podIP"].is_null()) {
+    for pod in there()?.iter().filter(|pod| pod["status"]["podIP"].is_null()) {
         let status = json!({"status": running(shared, pod, &name)});
         api.request(Method::PATCH, &format!("{pods}/{}/status", place(pod).1), Some(&status))?;
     }
