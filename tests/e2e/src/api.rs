@@ -101,9 +101,9 @@ impl Api {
     /// Merges something into an object.
     ///
     /// # Panics
-    /// When the API server refuses.
+    /// When the API server refuses, as it does a field that it does not know.
     pub fn merge(&self, path: &str, patch: &Value) -> Value {
-        self.request(Method::PATCH, path, Some(patch))
+        self.request(Method::PATCH, &format!("{path}?fieldValidation=Strict"), Some(patch))
             .unwrap_or_else(|refusal| panic!("PATCH {path}: {refusal:?}"))
     }
 

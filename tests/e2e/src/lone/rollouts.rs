@@ -19,6 +19,7 @@ pub(super) fn killed_at_each_step(site: &LoneSite, _: &Plan) -> String {
     let (killed, calm) = (site.namespace("killed"), site.namespace("calm"));
     let mut operator = site.alone("killed");
     let mut kills = 0;
+    site.fakes.hold(&killed);
     for namespace in [&killed, &calm] {
         site.api.create(&paths::groups(namespace), &crowd::group(NAME, "killed-group", site.fakes.port()));
     }
@@ -30,7 +31,7 @@ pub(super) fn killed_at_each_step(site: &LoneSite, _: &Plan) -> String {
         Some(
             json!({"source": {"rocketmq": {"subscriptions": [{"topic": "orders"}, {"topic": "payments"}]}}}),
         ),
-        Some(json!({"delivery": {"maxInFlight": 7}, "sidecar": {"drain": {"timeout": "45s"}}})),
+        Some(json!({"delivery": {"maxInFlight": 7}, "drain": {"timeoutSeconds": 45}})),
     ];
     for change in &changes {
         // The change itself comes while nobody is there.
