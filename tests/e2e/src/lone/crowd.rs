@@ -11,8 +11,12 @@ use crate::{
     plan::Plan,
 };
 
-/// The operator's resident memory at most, in KiB.
-const RESIDENT_KIB: u64 = 40 * 1024;
+/// The operator's resident memory at most, in bytes.
+const RESIDENT_BYTES: u64 = 40_000_000;
+/// Within what time a change of a group must be seen in its children, for 99 of 100.
+const CHANGE_WITHIN: Duration = Duration::from_secs(1);
+/// How many changes are timed at least: the slowest one of a hundred may be slower.
+const CHANGES: usize = 100;
 /// Namespaces that the groups are spread over.
 const NAMESPACES: usize = 3;
 
@@ -45,11 +49,14 @@ pub(super) fn many_groups(site: &LoneSite, plan: &Plan) -> String {
     await_ready(site, &namespaces, plan.groups);
     let served = since.elapsed();
 
-    let mut delays: Vec<Duration> = (0..plan.groups).map(|number| change(site, place(number))).collect();
+    let mut delays = Vec::new();
+    for round in 0..CHANGES.div_ceil(plan.groups) {
+        delays.extend((0..plan.groups).map(|number| change(site, place(number), round + 2)));
+        await_ready(site, &namespaces, plan.groups);
+    }
     delays.sort();
     let p99 = delays[(delays.len() * 99).div_ceil(100) - 1];
-    assert!(p99 < plan.change, "a change took {p99:?}, of {delays:?}");
-    await_ready(site, &namespaces, plan.groups);
+    assert!(p99 < CHANGE_WITHIN, "a change took {p99:?}, of {delays:?}");
 
     await_quiet(site);
     let writes = site.writes();
@@ -61,7 +68,9 @@ pub(super) fn many_groups(site: &LoneSite, plan: &Plan) -> String {
     let writes = site.writes();
     pause(plan.quiet);
     site.fakes.change_backlog(false);
-    let seen = writes.seen();
+    // The backlogs of groups of earlier scenarios change too.
+    let mut seen = writes.seen();
+    seen.retain(|write| write.contains(" crowd-"));
     // One at once, since the last one was long ago, and one for each whole minute.
     let most = plan.groups * (1 + usize::try_from(plan.quiet.as_secs() / 60).unwrap());
     assert!(!seen.is_empty(), "the backlog was never written");
@@ -75,14 +84,15 @@ pub(super) fn many_groups(site: &LoneSite, plan: &Plan) -> String {
     let strangers: Vec<_> = seen.iter().filter(|write| !write.contains("consumergroups status")).collect();
     assert!(strangers.is_empty(), "{strangers:?}");
 
-    let resident = operator.resident_kib();
-    assert!(resident < RESIDENT_KIB, "the operator uses {resident} KiB");
+    let resident = operator.resident_bytes();
+    assert!(resident < RESIDENT_BYTES, "the operator uses {resident} bytes");
     format!(
-        "{} groups served in {:.1} s, changes in {p99:?} (p99), {} writes in {:?} of backlog, {resident} KiB",
+        "{} groups served in {:.1} s, changes in {p99:?} (p99), {} writes in {:?} of backlog, {:.1} MB",
         plan.groups,
         served.as_secs_f32(),
         seen.len(),
-        plan.quiet
+        plan.quiet,
+        f64::from(u32::try_from(resident).unwrap()) / 1e6
     )
 }
 
@@ -115,13 +125,13 @@ fn await_quiet(site: &LoneSite) {
     });
 }
 
-/// Scales a group and gives the time until its Deployment shows it.
-fn change(site: &LoneSite, (namespace, name): (&str, String)) -> Duration {
-    site.api.merge(&format!("{}/{name}", paths::groups(namespace)), &json!({"spec": {"replicas": 2}}));
+/// Scales a group and gives the time from the request until its Deployment shows it.
+fn change(site: &LoneSite, (namespace, name): (&str, String), replicas: usize) -> Duration {
     let since = Instant::now();
+    site.api.merge(&format!("{}/{name}", paths::groups(namespace)), &json!({"spec": {"replicas": replicas}}));
     let path = format!("{}/{name}", paths::deployments(namespace));
     wait_until("the change is carried out", Duration::from_secs(30), || {
-        site.api.get(&path).is_some_and(|deployment| deployment["spec"]["replicas"] == 2)
+        site.api.get(&path).is_some_and(|deployment| deployment["spec"]["replicas"] == replicas)
     });
     since.elapsed()
 }

@@ -44,10 +44,11 @@ impl Operator {
         })
     }
 
-    /// Its resident memory in KiB.
-    pub fn resident_kib(&self) -> u64 {
+    /// Its resident memory in bytes.
+    pub fn resident_bytes(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.process.pid())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-        line.trim().trim_end_matches(" kB").parse().unwrap()
+        // The kernel writes kB and means KiB.
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
     }
 }
