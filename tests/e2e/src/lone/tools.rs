@@ -1,6 +1,10 @@
 //! What people use: `kubectl explain`, `scale` and `wait`, and `helm --wait`.
 
-use std::{fs, path::Path, time::Duration};
+use std::{
+    fs,
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use serde_json::{Value, json};
 
@@ -9,6 +13,10 @@ use crate::{
     api::{holds, paths},
     plan::Plan,
 };
+
+/// How long helm may wait for a group that becomes ready, and for one that never does.
+const HELM_GOOD: Duration = Duration::from_secs(90);
+const HELM_BROKEN: Duration = Duration::from_secs(20);
 
 /// kubectl explains and scales groups; kubectl and helm wait for them, rightly in success, in failure and when paused.
 pub(super) fn kubectl_and_helm(site: &LoneSite, _: &Plan) -> String {
@@ -46,24 +54,32 @@ pub(super) fn kubectl_and_helm(site: &LoneSite, _: &Plan) -> String {
         .expect_err("a stalled group is Ready");
 
     let mut paused = crowd::group("released", "tools-group-3", site.fakes.port());
-    release(site, &paused).unwrap_or_else(|error| panic!("helm, a good group: {error}"));
+    release(site, &paused, HELM_GOOD).unwrap_or_else(|error| panic!("helm, a good group: {error}"));
     paused["spec"]["state"] = json!("Paused");
-    release(site, &paused).unwrap_or_else(|error| panic!("helm, a paused group: {error}"));
+    release(site, &paused, HELM_GOOD).unwrap_or_else(|error| panic!("helm, a paused group: {error}"));
     let mut broken = crowd::group("released", "tools-group-3", site.fakes.port());
     broken["spec"]["delivery"] = json!({"containerName": "nobody"});
-    let refused = release(site, &broken).expect_err("helm took a stalled group for good");
+    let since = Instant::now();
+    let refused = release(site, &broken, HELM_BROKEN).expect_err("helm took a stalled group for good");
+    let took = since.elapsed();
+    let gave_up = refused.contains("deadline exceeded") || refused.contains("timed out");
+    assert!(
+        took < HELM_BROKEN / 2 || !gave_up,
+        "helm did not see that the group failed: {took:?}, {refused}"
+    );
     let released = site.api.get(&format!("{}/released", paths::groups("released"))).unwrap_or_default();
     assert!(holds(&released, "Stalled", "True"), "{released:#}");
     format!("helm said of a stalled group: {}", refused.lines().last().unwrap_or_default())
 }
 
 /// `helm upgrade --install --wait` of a chart that holds one group.
-fn release(site: &LoneSite, group: &Value) -> Result<String, String> {
+fn release(site: &LoneSite, group: &Value, limit: Duration) -> Result<String, String> {
     let chart = site.cluster.state().join("released");
     write(&chart.join("Chart.yaml"), &json!({"apiVersion": "v2", "name": "released", "version": "0.1.0"}));
     write(&chart.join("templates").join("group.yaml"), group);
     let chart = chart.display().to_string();
-    let wait = ["--namespace", "released", "--create-namespace", "--wait", "--timeout=20s"];
+    let limit = format!("--timeout={}s", limit.as_secs());
+    let wait = ["--namespace", "released", "--create-namespace", "--wait", &limit];
     site.cluster.helm(&[&["upgrade", "--install", "released", &chart][..], &wait].concat())
 }
 
