@@ -114,10 +114,11 @@ impl Worker {
         Self { over, thread }
     }
 
-    fn stop(self) {
+    /// Ends it; what it panicked with, if it did.
+    fn stop(self) -> thread::Result<()> {
         self.over.store(true, Ordering::Relaxed);
         self.thread.thread().unpark();
-        self.thread.join().unwrap();
+        self.thread.join()
     }
 }
 
@@ -312,8 +313,11 @@ spec:
     }
 
     /// Publishes no more.
+    ///
+    /// # Panics
+    /// When the broker did not take a message.
     pub fn stop_publishing(&mut self) {
-        self.publisher.take().into_iter().for_each(Worker::stop);
+        self.publisher.take().map_or(Ok(()), Worker::stop).unwrap();
     }
 
     /// Waits until so many more messages are done.
@@ -381,7 +385,7 @@ spec:
     pub fn judge(&mut self) -> Verdict {
         self.stop_publishing();
         self.await_end();
-        self.watch.take().into_iter().for_each(Worker::stop);
+        self.watch.take().map_or(Ok(()), Worker::stop).unwrap();
         let dead = self.mq.try_end_of(&format!("%DLQ%{}", self.broker_group), BROKER, 0);
         assert!(dead.is_none_or(|count| count == 0), "{dead:?} messages were dead-lettered");
         let (history, verdict) = self.history();
@@ -437,12 +441,13 @@ impl World<'_> {
 
 impl Drop for World<'_> {
     fn drop(&mut self) {
-        self.stop_publishing();
-        self.watch.take().into_iter().for_each(Worker::stop);
+        // A panic here would end the whole run, and leave its cluster.
+        for worker in [self.publisher.take(), self.watch.take()].into_iter().flatten() {
+            drop(worker.stop());
+        }
         if thread::panicking() {
             self.dump();
         }
-        // A panic here would end the whole run.
         drop(self.site.cluster.try_kubectl(&["delete", "namespace", &self.namespace, "--wait=false"]));
     }
 }
