@@ -17,7 +17,6 @@ use crate::{runner::Scenario, site::Site};
 /// Scenarios that bear others beside them; the longest first.
 pub const BESIDE: &[Scenario<Site>] = &[
     Scenario { name: "rollouts", run: rollouts::under_load },
-    Scenario { name: "first_day", run: install::first_day },
     Scenario { name: "crashes", run: crashes::pods_and_containers },
     Scenario { name: "termination_order", run: rollouts::termination_order },
     Scenario { name: "bad_deploy", run: deploys::not_found },
@@ -27,12 +26,14 @@ pub const BESIDE: &[Scenario<Site>] = &[
     Scenario { name: "crash_loop", run: applications::crash_loop },
     Scenario { name: "out_of_memory", run: applications::out_of_memory },
     Scenario { name: "group_deleted", run: ends::group_deleted },
-    Scenario { name: "namespace_terminating", run: ends::namespace_terminating },
     Scenario { name: "rights", run: rights::operator_and_pods },
 ];
 
-/// Scenarios that break what all share, or that measure a time.
+/// Scenarios that break what all share, or that a busy machine could spoil: they measure a time, or look whether an
+/// operator was restarted.
 pub const ALONE: &[Scenario<Site>] = &[
+    Scenario { name: "first_day", run: install::first_day },
+    Scenario { name: "namespace_terminating", run: ends::namespace_terminating },
     Scenario { name: "hot_changes", run: changes::hot },
     Scenario { name: "pause", run: changes::pause_and_resume },
     Scenario { name: "broker_away", run: outages::broker_away },

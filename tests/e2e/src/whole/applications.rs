@@ -70,7 +70,9 @@ pub(super) fn out_of_memory(site: &Site, _: &Plan) -> String {
         format!("{}/{}", paths::core(&world.namespace, "pods"), pod["metadata"]["name"].as_str().unwrap());
     site.api.await_object(&path, "the application was killed and started again", PATIENCE, |pod: &Value| {
         let app = container(pod, "app");
-        app["lastState"]["terminated"]["reason"] == "OOMKilled" && app["ready"] == true
+        let end = &app["lastState"]["terminated"];
+        // The runtime may miss the kernel's word and see only SIGKILL.
+        (end["reason"] == "OOMKilled" || end["exitCode"] == 137) && app["ready"] == true
     });
     world.await_settled(PATIENCE);
     world.await_more_done(200);

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use lockstep_tests_support::time::{now_micros, wait_until};
+use lockstep_tests_support::time::{now_micros, pause, wait_until};
 use serde_json::Value;
 
 use crate::{
     plan::Plan,
     site::{BROKER, Site},
-    world::{PATIENCE, Setting, World},
+    world::{LOOK_EVERY, PATIENCE, Setting, World},
 };
 
 /// For how long the rollout must stand still.
@@ -30,9 +30,13 @@ pub(super) fn not_found(site: &Site, _: &Plan) -> String {
     let of_version = |pods: &[Value], version: &str| {
         pods.iter().filter(|pod| pod["metadata"]["annotations"]["version"] == version).count()
     };
-    wait_until("the first new pod runs", PATIENCE, || of_version(&world.pods(), "2") == 1);
+    wait_until("the first new pod runs", PATIENCE, || {
+        pause(LOOK_EVERY);
+        of_version(&world.pods(), "2") == 1
+    });
     let since = now_micros();
     wait_until("the rollout stands still", STILL * 2, || {
+        pause(LOOK_EVERY);
         let pods = world.pods();
         assert!(of_version(&pods, "2") <= 1, "a second pod was replaced:\n{}", world.summary());
         now_micros() - since > u64::try_from(STILL.as_micros()).unwrap()

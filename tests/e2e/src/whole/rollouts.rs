@@ -20,7 +20,8 @@ const BETWEEN: usize = 300;
 /// A new image, scaling, a restart, evictions and a restart of the application by its liveness probe.
 pub(super) fn under_load(site: &Site, _: &Plan) -> String {
     let mut world = World::new(site, "rollouts");
-    let probe = "        livenessProbe: {httpGet: {path: /healthz, port: 8080}, periodSeconds: 1, failureThreshold: 2}\n";
+    let probe = "        livenessProbe: {httpGet: {path: /healthz, port: 8080}, periodSeconds: 1, timeoutSeconds: 5, \
+                 failureThreshold: 3}\n";
     let spec = "  delivery: {healthCheck: {path: /healthz, periodSeconds: 1}}\n".to_owned();
     let mut setting = Setting { container: probe.to_owned(), spec, ..Setting::default() };
     world.apply(&setting);
@@ -89,7 +90,8 @@ fn fail_liveness(world: &World<'_>, pod: &Value) {
     world.site.api.await_object(&path, "the application was restarted", PATIENCE, |pod| {
         let containers = pod["status"]["containerStatuses"].as_array().cloned().unwrap_or_default();
         containers.iter().any(|container| {
-            container["name"] == "app" && container["restartCount"] == 1 && container["ready"] == true
+            let restarted = container["restartCount"].as_u64() >= Some(1);
+            container["name"] == "app" && restarted && container["ready"] == true
         })
     });
 }
@@ -108,6 +110,7 @@ pub(super) fn termination_order(site: &Site, _: &Plan) -> String {
     let follow =
         ["--namespace", &world.namespace, "logs", "--follow", "--timestamps", name, "--container=lockstep"];
     let (mut logs, file) = site.cluster.follow("termination", &follow);
+    wait_until("the sidecar's log is followed", PATIENCE, || !logs.output().is_empty());
     world.kubectl(&["delete", "pod", name, "--wait=true"]);
     logs.wait(Duration::from_secs(30));
     let log = std::fs::read_to_string(file).unwrap();

@@ -1,6 +1,6 @@
 //! Secrets that come late, and that change.
 
-use std::{collections::BTreeMap, fs, time::Duration};
+use std::{collections::BTreeMap, fs};
 
 use lockstep_history::Event;
 use lockstep_tests_support::{
@@ -22,8 +22,6 @@ use crate::{
 /// Requests that our own client sends unsigned: publishing, positions, topics and groups. What sidecars send besides
 /// (pulls, locks, commits, heartbeats) must be signed.
 const UNSIGNED: &str = "authenticationWhitelist=10,310,14,30,17,200";
-/// Within what time the kubelet brings a changed Secret.
-const WAIT: Duration = Duration::from_secs(60);
 
 /// A missing Secret is a condition, and taken up when it comes; another key reaches the next connection, and no lease
 /// is lost over it.
@@ -74,7 +72,7 @@ pub(super) fn rotation(site: &Site, _: &Plan) -> String {
     });
     let shared = now_micros();
     give(&world, "second");
-    wait_until("the new key is in all pods", WAIT, || {
+    wait_until("the new key is in all pods", PATIENCE, || {
         pause(LOOK_EVERY);
         world.pods().iter().all(|pod| mounted(&world, pod) == "second")
     });
