@@ -16,7 +16,7 @@
 #   CLUSTER_STATE      private folder of this cluster (default ${TMPDIR:-/tmp}/lockstep-cluster); admin.kubeconfig lies
 #                      there, audit.log (writes only) and log/
 #   CLUSTER_API_PORT   default 6443; apiserver: a free one
-#   CLUSTER_ETCD_PORT  default 12379; apiserver: a free one; the next one is taken too
+#   CLUSTER_ETCD_PORT  default 11379; apiserver: a free one; the next one is taken too
 
 name=cluster
 BROKER_STATE=${CLUSTER_STATE:-${TMPDIR:-/tmp}/lockstep-cluster}

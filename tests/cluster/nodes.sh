@@ -17,7 +17,8 @@ containerd_sock=$state/containerd/containerd.sock
 # The folder of the machine's one whole cluster.
 owner=/run/lockstep-cluster
 api_port=${CLUSTER_API_PORT:-6443}
-etcd_port=${CLUSTER_ETCD_PORT:-12379}
+# Below the range that the tests take free ports from.
+etcd_port=${CLUSTER_ETCD_PORT:-11379}
 
 # --- control plane ------------------------------------------------------------
 
@@ -62,10 +63,13 @@ start_apiserver() {
 }
 
 apiserver_only() {
+  local free
   need etcd kube
   node_ip=127.0.0.1
-  [ -n "${CLUSTER_API_PORT:-}" ] || api_port=$(free_ports 1)
-  [ -n "${CLUSTER_ETCD_PORT:-}" ] || etcd_port=$(free_ports 2)
+  # All at once: two searches might find the same.
+  free=$(free_ports 3)
+  api_port=${CLUSTER_API_PORT:-$free}
+  etcd_port=${CLUSTER_ETCD_PORT:-$((free + 1))}
   settings no
   read_settings
   make_pki

@@ -146,6 +146,7 @@ maxHashSlotNum=4000
 diskMaxUsedSpaceRatio=95
 registerNameServerPeriod=10000
 waitTimeMillsInSendQueue=3000
+osPageCacheBusyTimeOutMills=10000
 ${ROCKETMQ_CONF:-}
 CONF
   case $auth-$version in
