@@ -4,7 +4,8 @@
 #
 #   install.sh          for the tests
 #   install.sh bench    wrk too
-#   install.sh cluster  what a Kubernetes of one node needs too: a container runtime, network tools, Go and Python
+#   install.sh cluster  what a Kubernetes of one node needs too: a container runtime, network tools, Go and Python; to run
+#                       it takes root and cgroup v1, which nothing installs
 #
 # Only apt is used, so a new Debian or Ubuntu is enough. Elsewhere it says what is missing.
 

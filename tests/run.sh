@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The tests, with what they need installed or built by itself.
 #
-#   run.sh           the normal run: lint unit sim fuzz brokers
+#   run.sh           the normal run: lint unit sim fuzz brokers; cluster, bench and soak only when they are named
 #   run.sh LAYER...  only these:
 #     lint     formatting, clippy, licences and bans, house rules
 #     unit     every crate's own tests; needs no broker
@@ -9,12 +9,13 @@
 #     fuzz     the decoders, a few seconds each
 #     brokers  real brokers and real processes
 #     bench    the table of ratios
-#     cluster  the chart, the operator and its pods on a real Kubernetes; needs root
+#     cluster  the chart, the operator and its pods on a real Kubernetes; needs root and cgroup v1
 #     soak     sim, fuzz, brokers and cluster with the full counts of the acceptance lists
 #
 # The last line says how much passed and how much failed. Nothing is retried. Caches lie in
 # ${XDG_CACHE_HOME:-$HOME/.cache}/lockstep: fetched servers, tools, and one build folder per checkout
-# (CARGO_TARGET_DIR overrides it). Ports and folders are private, so several runs may go on at once.
+# (CARGO_TARGET_DIR overrides it). Ports and folders are private, so several runs may go on at once, but only one with
+# the cluster a machine.
 
 set -uo pipefail
 

@@ -41,7 +41,7 @@ build() {
 go_build() {
   local module=$1 flags=$2 output=$3
   shift 3
-  command -v go >/dev/null || die "go is missing: install Go 1.24 or later"
+  command -v go >/dev/null || die "go is missing: install Go 1.26 or later, or 1.21 or later, which fetches it"
   mkdir -p "$(dirname "${output}x")"
   (
     cd "$here/go/$module"
