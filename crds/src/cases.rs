@@ -1,5 +1,5 @@
 //! Every rule of the resource with manifests that keep it and manifests that break it: one table for the tests in
-//! this crate, of the operator, and against a real API server. Feature `cases`.
+//! this crate, and against a real API server with the operator beside it. Feature `cases`.
 
 mod rules;
 mod template;
