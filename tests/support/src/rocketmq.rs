@@ -1,7 +1,7 @@
 //! A small RocketMQ client for tests: administration and fast publishing, independent of the adapter under test.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, VecDeque},
     io::{self, BufReader, Read, Write},
     net::TcpStream,
     time::Duration,
@@ -10,11 +10,18 @@ use std::{
 use lockstep_history::Event;
 use serde_json::{Value, json};
 
+use crate::time::{now_micros, pause};
+
 /// The answers that there is no such topic, and that a group has no position. From the servers' `ResponseCode`.
 const TOPIC_NOT_EXIST: i64 = 17;
 const QUERY_NOT_FOUND: i64 = 22;
+/// The answer of a broker that took nothing since it has too much to do.
+const SYSTEM_BUSY: i64 = 2;
 /// How many sends are on their way at a time.
 const PIPELINE: usize = 64;
+/// How often the messages of one call are sent again in total, and how long a busy broker is left alone first.
+const RESENDS: usize = 100;
+const LEFT_ALONE: Duration = Duration::from_millis(200);
 
 /// A reply.
 #[derive(Debug)]
@@ -52,6 +59,20 @@ impl Connection {
         let total = length(4 + header.len() + body.len());
         let frame = [&total[..], &length(header.len()), header.as_bytes(), body].concat();
         self.stream.get_mut().write_all(&frame)
+    }
+
+    fn publish(&mut self, topic: &str, queue: u32, message: &Outgoing) -> io::Result<()> {
+        let batch = message.needs_a_batch();
+        // One letter a field: the second version of the request.
+        let fields = json!({
+            "a": "lockstep-tests", "b": topic, "c": "TBW102", "d": "4", "e": queue.to_string(), "f": "0",
+            "g": (now_micros() / 1_000).to_string(), "h": "0", "i": message.properties(), "j": "0", "k": "false",
+            "m": batch.to_string(),
+        });
+        if batch {
+            return self.send(320, &fields, &message.batch());
+        }
+        self.send(310, &fields, &message.body)
     }
 
     fn receive(&mut self) -> io::Result<Reply> {
@@ -156,38 +177,38 @@ impl Cluster {
     }
 
     /// Publishes messages to one queue and gives the position of each. The broker may take those of one pipeline in
-    /// another order than they were sent in.
+    /// another order than they were sent in. What a busy broker refuses is sent again, at most 100 times in all.
     ///
     /// # Panics
     /// When the broker does not take one.
     pub fn publish(&self, topic: &str, broker: &str, queue: u32, messages: &[Outgoing]) -> Vec<u64> {
         let mut connection = self.connect(broker);
         let mut positions = vec![0; messages.len()];
-        let (mut sent, mut taken) = (0, 0);
-        while taken < messages.len() {
-            while sent < messages.len() && sent - taken < PIPELINE {
-                let message = &messages[sent];
-                let batch = message.needs_a_batch();
-                // One letter a field: the second version of the request.
-                let fields = json!({
-                    "a": "lockstep-tests", "b": topic, "c": "TBW102", "d": "4", "e": queue.to_string(), "f": "0",
-                    "g": (crate::time::now_micros() / 1_000).to_string(), "h": "0", "i": message.properties(),
-                    "j": "0", "k": "false", "m": batch.to_string(),
-                });
-                if batch {
-                    connection.send(320, &fields, &message.batch()).unwrap();
-                } else {
-                    connection.send(310, &fields, &message.body).unwrap();
-                }
-                sent += 1;
+        let mut left: VecDeque<usize> = (0..messages.len()).collect();
+        let mut on_their_way = BTreeMap::new();
+        let mut resends = 0;
+        loop {
+            while on_their_way.len() < PIPELINE
+                && let Some(index) = left.pop_front()
+            {
+                connection.publish(topic, queue, &messages[index]).unwrap();
+                on_their_way.insert(connection.opaque, index);
             }
-            let reply = must(connection.receive(), "publish");
-            // The connection's first request has the number 1.
-            let index = usize::try_from(reply.opaque).unwrap() - 1;
+            if on_their_way.is_empty() {
+                return positions;
+            }
+            let reply = connection.receive();
+            let busy = reply.as_ref().is_ok_and(|reply| reply.code == SYSTEM_BUSY);
+            if busy && resends < RESENDS {
+                resends += 1;
+                left.extend(on_their_way.remove(&reply.unwrap().opaque));
+                pause(LEFT_ALONE);
+                continue;
+            }
+            let reply = must(reply, "publish");
+            let index = on_their_way.remove(&reply.opaque).unwrap();
             positions[index] = number(&reply.fields["queueOffset"]).unwrap();
-            taken += 1;
         }
-        positions
     }
 
     /// The group's committed position of a queue; `None` when there is none.
@@ -255,7 +276,7 @@ impl Cluster {
                 let Ok(reply) = connection.call(14, &fields, b"") else { break };
                 if let Some(position) = number(&reply.fields["offset"]) {
                     let queue = queue_name(topic, name, queue).into();
-                    events.push(Event::Commit { at: crate::time::now_micros(), queue, position });
+                    events.push(Event::Commit { at: now_micros(), queue, position });
                 }
             }
         }

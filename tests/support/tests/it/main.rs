@@ -1,4 +1,6 @@
 //! The tools of the tests do what they say.
 
 #[cfg(test)]
+mod publishing;
+#[cfg(test)]
 mod tools;
