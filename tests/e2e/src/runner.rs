@@ -24,21 +24,9 @@ pub struct Scenario<S> {
 /// How many scenarios run beside each other where they may: mostly they wait.
 const BESIDE: usize = 3;
 
-/// Runs the wanted ones of `scenarios` one by one against one site, made when it is first needed.
-pub fn run<S>(scenarios: &[Scenario<S>], start: fn() -> S) -> ExitCode {
-    let Some(run) = Run::asked() else { return ExitCode::SUCCESS };
-    let mut site = None;
-    for scenario in scenarios.iter().filter(|scenario| run.wants(scenario.name)) {
-        run.scenario(scenario.name, |plan| {
-            let site = site.get_or_insert_with(start);
-            (scenario.run)(site, plan)
-        });
-    }
-    run.verdict()
-}
-
-/// The same; those in `beside` run a few at a time, and then those in `alone` one by one, since they bear no other.
-pub fn run_beside<S: Sync>(beside: &[Scenario<S>], alone: &[Scenario<S>], start: fn() -> S) -> ExitCode {
+/// Runs the wanted ones against one site: those in `beside` a few at a time, and then those in `alone` one by one, since
+/// they bear no other. A site that does not come up is not tried again.
+pub fn run<S: Sync>(beside: &[Scenario<S>], alone: &[Scenario<S>], start: fn() -> S) -> ExitCode {
     let Some(run) = Run::asked() else { return ExitCode::SUCCESS };
     if !beside.iter().chain(alone).any(|scenario| run.wants(scenario.name)) {
         return run.verdict();

@@ -8,5 +8,5 @@ use lockstep_tests_e2e::{
 };
 
 fn main() -> ExitCode {
-    runner::run(SCENARIOS, LoneSite::start)
+    runner::run(&[], SCENARIOS, LoneSite::start)
 }

@@ -9,5 +9,5 @@ use lockstep_tests_e2e::{
 };
 
 fn main() -> ExitCode {
-    runner::run_beside(BESIDE, ALONE, Site::start)
+    runner::run(BESIDE, ALONE, Site::start)
 }
