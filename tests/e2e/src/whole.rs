@@ -5,6 +5,7 @@ mod changes;
 mod crashes;
 mod deploys;
 mod ends;
+mod hot;
 mod install;
 mod outages;
 mod rights;
@@ -34,7 +35,7 @@ pub const BESIDE: &[Scenario<Site>] = &[
 pub const ALONE: &[Scenario<Site>] = &[
     Scenario { name: "first_day", run: install::first_day },
     Scenario { name: "namespace_terminating", run: ends::namespace_terminating },
-    Scenario { name: "hot_changes", run: changes::hot },
+    Scenario { name: "hot_changes", run: hot::changes },
     Scenario { name: "pause", run: changes::pause_and_resume },
     Scenario { name: "broker_away", run: outages::broker_away },
     Scenario { name: "operator_killed", run: outages::operator_killed },
