@@ -1,8 +1,10 @@
-//! Links between documents lead somewhere.
+//! Links between documents lead somewhere, and the README shows an example as it is.
 
 use std::collections::BTreeSet;
 
 use crate::Source;
+
+const EXAMPLE: &str = "examples/minimal.yaml";
 
 /// Relative links of Markdown files whose target is not in the repository.
 pub fn offenders(sources: &[Source]) -> Vec<String> {
@@ -27,6 +29,15 @@ pub fn offenders(sources: &[Source]) -> Vec<String> {
         }
     }
     found
+}
+
+/// The example that the README's quick start applies, unless the README shows it word by word.
+pub fn hidden_example(sources: &[Source]) -> Vec<String> {
+    let text =
+        |path: &str| sources.iter().find(|source| source.path == path).map(|source| source.text.as_str());
+    let block = text(EXAMPLE).map(|example| format!("\n```yaml\n{example}```\n"));
+    let shown = block.is_some_and(|block| text("README.md").unwrap_or_default().contains(&block));
+    if shown { Vec::new() } else { vec![format!("{EXAMPLE}: the README shows another text")] }
 }
 
 /// Targets of `[text](target)` that are files of the repository, without their anchors.

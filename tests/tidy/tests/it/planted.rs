@@ -78,3 +78,13 @@ fn broken_links() {
         "see [self](../docs/a.md), [web](https://example.com), [part](#part)",
     );
 }
+
+#[test]
+fn another_example_than_the_readmes() {
+    let example = Source::new("examples/minimal.yaml", "kind: ConsumerGroup\n");
+    let readme = |yaml: &str| Source::new("README.md", format!("Apply:\n\n```yaml\n{yaml}```\n"));
+    let offenders = |yaml| docs::hidden_example(&[example.clone(), readme(yaml)]);
+    assert!(offenders("kind: ConsumerGroup\n").is_empty());
+    assert_eq!(offenders("kind: Other\n").len(), 1);
+    assert_eq!(offenders("").len(), 1);
+}

@@ -26,6 +26,11 @@ fn no_forbidden_words() {
 }
 
 #[test]
+fn the_readme_shows_the_example() {
+    holds(docs::hidden_example);
+}
+
+#[test]
 fn links_lead_somewhere() {
     holds(docs::offenders);
 }
