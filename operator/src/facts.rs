@@ -52,11 +52,29 @@ pub struct Observed {
     pub reports: BTreeMap<String, PodReport>,
 }
 
+impl Observed {
+    /// A cluster that holds nothing but the group.
+    pub fn alone(group: ConsumerGroup) -> Self {
+        Self {
+            group: Arc::new(group),
+            deployment: None,
+            replica_sets: Vec::new(),
+            pods: Vec::new(),
+            config_maps: Vec::new(),
+            disruption_budgets: Vec::new(),
+            siblings: Vec::new(),
+            running: BTreeSet::new(),
+            strangers: Vec::new(),
+            reports: BTreeMap::new(),
+        }
+    }
+}
+
 /// What a pod's sidecar says.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PodReport {
     /// It answered.
-    Answered(Box<Status>),
+    Answered(Arc<Status>),
     /// It did not; why, in a few words.
     Unreachable(String),
 }

@@ -68,7 +68,7 @@ impl Poller {
         // Never closed.
         let _permit = self.pods.acquire().await;
         match self.fetch.fetch(address).await.and_then(|body| read(&body)) {
-            Ok(status) => PodReport::Answered(Box::new(status)),
+            Ok(status) => PodReport::Answered(Arc::new(status)),
             Err(why) => PodReport::Unreachable(why),
         }
     }

@@ -5,17 +5,14 @@ mod manifest;
 mod tests;
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
     fs,
     io::{self, Read},
     path::{Path, PathBuf},
     process::ExitCode,
-    sync::Arc,
 };
 
 use k8s_openapi::serde::Serialize;
 use lockstep_contract::EX_USAGE;
-use lockstep_crds::ConsumerGroup;
 use thiserror::Error;
 
 use crate::{
@@ -91,7 +88,7 @@ pub fn command(args: &RenderArgs) -> Result<Rendered, RenderError> {
 pub fn render(text: &str, settings: &Settings) -> Result<Rendered, RenderError> {
     let mut group = manifest::read(text).map_err(RenderError::Mistakes)?;
     group.metadata.uid.get_or_insert_with(|| PLACEHOLDER_UID.to_owned());
-    let observed = alone(group);
+    let observed = Observed::alone(group);
     let verdict = validate(&observed);
     if !verdict.faults.is_empty() {
         let faults = verdict.faults.into_iter().map(|fault| fault.message);
@@ -103,22 +100,6 @@ pub fn render(text: &str, settings: &Settings) -> Result<Rendered, RenderError> 
     let children = build(&observed, &plan)?;
     let notices = verdict.notices.into_iter().map(|notice| notice.message).collect();
     Ok(Rendered { yaml: documents(&children)?, notices })
-}
-
-/// A cluster that holds nothing but the group.
-fn alone(group: ConsumerGroup) -> Observed {
-    Observed {
-        group: Arc::new(group),
-        deployment: None,
-        replica_sets: Vec::new(),
-        pods: Vec::new(),
-        config_maps: Vec::new(),
-        disruption_budgets: Vec::new(),
-        siblings: Vec::new(),
-        running: BTreeSet::new(),
-        strangers: Vec::new(),
-        reports: BTreeMap::new(),
-    }
 }
 
 /// In the order in which `kubectl apply` should take them.

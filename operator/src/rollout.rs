@@ -86,7 +86,6 @@ pub fn plan(observed: &Observed, settings: &Settings, view: &WaveView<'_>, hashe
         strategy: strategy(observed, hashes),
         drain_seconds,
         marks,
-        touch: untouched(&observed.pods, &observed.reports, &hashes.hot),
         waits_for_upgrade: waits,
     }
 }

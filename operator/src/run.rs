@@ -9,11 +9,11 @@ use tokio::{
     sync::{oneshot, watch},
 };
 use tokio_util::sync::CancellationToken;
-use tracing::{info, level_filters::LevelFilter};
+use tracing::info;
 
 use crate::{
     Settings,
-    args::{LogFormat, LogLevel, RunArgs},
+    args::RunArgs,
     controller::{self, Setup},
     leader::{self, LeaderConfig, Leadership},
     metrics::Metrics,
@@ -64,7 +64,7 @@ pub enum RunError {
 ///
 /// The operator can't go on; started anew it follows until it leads again.
 pub async fn run(args: RunArgs) -> Result<(), RunError> {
-    telemetry::start(level(args.log_level), format(args.log_format))?;
+    telemetry::start(args.log_level, args.log_format)?;
     let mut signals = Signals::new().map_err(RunError::Signals)?;
     let mut config = Config::infer().await.map_err(RunError::NoCluster)?;
     config.connect_timeout = Some(CONNECT_TIMEOUT);
@@ -199,23 +199,6 @@ impl Signals {
             _ = self.terminate.recv() => "SIGTERM",
             _ = self.interrupt.recv() => "SIGINT",
         }
-    }
-}
-
-fn level(level: LogLevel) -> LevelFilter {
-    match level {
-        LogLevel::Error => LevelFilter::ERROR,
-        LogLevel::Warn => LevelFilter::WARN,
-        LogLevel::Info => LevelFilter::INFO,
-        LogLevel::Debug => LevelFilter::DEBUG,
-        LogLevel::Trace => LevelFilter::TRACE,
-    }
-}
-
-fn format(format: LogFormat) -> telemetry::Format {
-    match format {
-        LogFormat::Json => telemetry::Format::Json,
-        LogFormat::Text => telemetry::Format::Text,
     }
 }
 

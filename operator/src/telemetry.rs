@@ -9,33 +9,30 @@ use tracing_subscriber::{
     util::{SubscriberInitExt, TryInitError},
 };
 
-/// How lines are written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
-    /// For people.
-    Text,
-    /// A JSON object a line.
-    Json,
-}
-
-impl Format {
-    /// What suits standard error: text on a terminal, JSON otherwise.
-    pub fn suitable() -> Self {
-        if io::stderr().is_terminal() { Self::Text } else { Self::Json }
-    }
-}
+use crate::args::{LogFormat, LogLevel};
 
 /// Starts logging for the rest of the process. Fails when something logs already.
-pub fn start(level: LevelFilter, format: Format) -> Result<(), TryInitError> {
+pub fn start(level: LogLevel, format: LogFormat) -> Result<(), TryInitError> {
+    let level = filter(level);
     let lines = tracing_subscriber::fmt::layer().with_writer(io::stderr).with_target(false);
     match format {
-        Format::Text => {
+        LogFormat::Text => {
             let ansi = io::stderr().is_terminal();
             Registry::default().with(lines.with_ansi(ansi).with_filter(level)).try_init()
         }
-        Format::Json => {
+        LogFormat::Json => {
             let lines = lines.json().flatten_event(true).with_current_span(true).with_span_list(false);
             Registry::default().with(lines.with_filter(level)).try_init()
         }
+    }
+}
+
+fn filter(level: LogLevel) -> LevelFilter {
+    match level {
+        LogLevel::Error => LevelFilter::ERROR,
+        LogLevel::Warn => LevelFilter::WARN,
+        LogLevel::Info => LevelFilter::INFO,
+        LogLevel::Debug => LevelFilter::DEBUG,
+        LogLevel::Trace => LevelFilter::TRACE,
     }
 }

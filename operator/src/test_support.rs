@@ -1,11 +1,6 @@
 //! What tests of several modules need: groups from snippets of YAML, and a cluster that holds them.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    env, fs,
-    path::Path,
-    sync::Arc,
-};
+use std::{env, fs, path::Path};
 
 use lockstep_crds::ConsumerGroup;
 use serde_json::{Value, json};
@@ -51,18 +46,7 @@ pub(crate) fn group(snippet: &str) -> ConsumerGroup {
 
 /// A cluster that holds that group alone.
 pub(crate) fn observed(snippet: &str) -> Observed {
-    Observed {
-        group: Arc::new(group(snippet)),
-        deployment: None,
-        replica_sets: Vec::new(),
-        pods: Vec::new(),
-        config_maps: Vec::new(),
-        disruption_budgets: Vec::new(),
-        siblings: Vec::new(),
-        running: BTreeSet::new(),
-        strangers: Vec::new(),
-        reports: BTreeMap::new(),
-    }
+    Observed::alone(group(snippet))
 }
 
 /// Those of an operator under test.

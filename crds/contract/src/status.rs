@@ -166,6 +166,9 @@ pub struct Totals {
 pub struct QueueStatus {
     /// Its name, as the commands `skip` and `dead-letter` take it.
     pub name: String,
+    /// Whether the broker added it by itself, as it does a retry topic's: [`Totals`] do not count it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub extra: bool,
     /// The ownership.
     pub epoch: u64,
     /// How sure the ownership is.

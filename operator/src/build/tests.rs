@@ -46,7 +46,6 @@ fn plan(template: TemplateSource, strategy: Strategy) -> Plan {
         drain_seconds: 35,
         strategy,
         marks: BTreeMap::new(),
-        touch: Vec::new(),
         waits_for_upgrade: false,
     }
 }

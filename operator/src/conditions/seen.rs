@@ -3,21 +3,20 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
+use kube::ResourceExt;
 use lockstep_contract::{
     ConditionType, Phase, PodCondition, Reason, RunState, Status,
     names::{SIDECAR_CONTAINER, annotations},
 };
-use lockstep_crds::{ConsumerGroup, ConsumerGroupStatus};
+use lockstep_crds::ConsumerGroupStatus;
 
 use super::{children, pod};
 use crate::{
     PodReport,
+    facts::is_controlled_by,
     rollout::{Strategy, is_ending, is_living},
     status::StatusFacts,
 };
-
-/// What RocketMQ's retry topics begin with: the broker adds such a queue to each group, and nobody counts on it.
-const RETRY_TOPIC: &str = "%RETRY%";
 
 /// What the conditions are judged by.
 #[derive(Debug)]
@@ -60,7 +59,8 @@ pub(super) enum Word<'a> {
 
 impl<'a> Seen<'a> {
     pub(crate) fn new(facts: &'a StatusFacts<'a>) -> Self {
-        let deployment = facts.deployment.filter(|deployment| is_owned(deployment, facts.group));
+        let uid = facts.group.uid().unwrap_or_default();
+        let deployment = facts.deployment.filter(|deployment| is_controlled_by(&deployment.metadata, &uid));
         let living = facts.pods.iter().filter(|pod| is_living(pod));
         let pods: Vec<_> = living.filter_map(|pod| SeenPod::new(pod, facts)).collect();
         let ending = facts.pods.iter().map(Arc::as_ref).filter(|pod| is_ending(pod));
@@ -131,17 +131,17 @@ impl<'a> Seen<'a> {
         self.answers().filter_map(|(_, status)| status.totals.known).max()
     }
 
-    /// Queues that a pod owns, those that a broker adds by itself left out as far as the pods list them.
+    /// Queues that a pod owns, one that two pods list counted once.
     pub(crate) fn queues_owned(&self) -> u32 {
         let mut listed = BTreeSet::new();
         let mut unlisted = 0_u32;
         for (_, status) in self.answers() {
-            listed.extend(status.queues.iter().map(|queue| queue.name.as_str()));
-            let count = u32::try_from(status.queues.len()).unwrap_or(u32::MAX);
+            let own = || status.queues.iter().filter(|queue| !queue.extra);
+            listed.extend(own().map(|queue| queue.name.as_str()));
+            let count = u32::try_from(own().count()).unwrap_or(u32::MAX);
             unlisted = unlisted.saturating_add(status.totals.owned.saturating_sub(count));
         }
-        let own = listed.iter().filter(|name| !name.starts_with(RETRY_TOPIC)).count();
-        u32::try_from(own).unwrap_or(u32::MAX).saturating_add(unlisted)
+        u32::try_from(listed.len()).unwrap_or(u32::MAX).saturating_add(unlisted)
     }
 
     pub(crate) fn statuses(&self) -> impl Iterator<Item = &'a Status> {
@@ -198,10 +198,4 @@ pub(super) fn own_condition(status: &Status, kind: ConditionType) -> Option<&Pod
 pub(super) fn is_applied(facts: &StatusFacts<'_>, deployment: &Deployment) -> bool {
     let live = deployment.metadata.annotations.as_ref().and_then(|all| all.get(annotations::APPLIED_HASH));
     facts.applied_hash.is_none_or(|wanted| live.is_some_and(|live| live == wanted))
-}
-
-fn is_owned(deployment: &Deployment, group: &ConsumerGroup) -> bool {
-    let owners = deployment.metadata.owner_references.iter().flatten();
-    let uid = group.metadata.uid.as_deref();
-    owners.into_iter().any(|owner| owner.controller == Some(true) && Some(owner.uid.as_str()) == uid)
 }

@@ -183,7 +183,7 @@ fn an_answer_that_would_grow_by_far_is_not_read() {
 #[test]
 fn one_slow_answer_changes_nothing_and_three_do() {
     let said = |what: &PodReport| BTreeMap::from([("a".to_owned(), what.clone())]);
-    let answered = |ready| PodReport::Answered(Box::new(Status { ready, ..Status::default() }));
+    let answered = |ready| PodReport::Answered(Arc::new(Status { ready, ..Status::default() }));
     let missed = PodReport::Unreachable("late".to_owned());
     let mut answers = Answers::default();
     assert!(answers.take(said(&answered(true))));

@@ -16,8 +16,6 @@ pub struct Plan {
     /// The Deployment's annotations by which the next plan knows what was done. They are written as they are, and none of
     /// [`super::MARKS`] that is not among them.
     pub marks: BTreeMap<&'static str, String>,
-    /// The pods that have not applied the hot ConfigMap, by name: a touch makes the kubelet look at it at once.
-    pub touch: Vec<String>,
     /// Whether the operator's own new template waits for its turn.
     pub waits_for_upgrade: bool,
 }

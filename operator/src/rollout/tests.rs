@@ -11,6 +11,7 @@ use serde_json::{from_value, json};
 
 use super::{
     Hashes, Plan, Strategy, TemplateSource, Wave, WaveView, built_by, is_complete, is_rolled_out, plan,
+    untouched,
 };
 use crate::{
     Observed, PodReport, Settings,
@@ -182,7 +183,7 @@ fn pods_that_say_another_hash_are_touched_unless_they_end() {
     let says = |hash: &str| {
         let mut status = Status::default();
         status.config.hot_hash = hash.to_owned();
-        PodReport::Answered(Box::new(status))
+        PodReport::Answered(Arc::new(status))
     };
     let mut ending = pod("c");
     ending.metadata.deletion_timestamp = Some(from_value(json!("2026-01-01T00:00:00Z")).unwrap());
@@ -194,5 +195,5 @@ fn pods_that_say_another_hash_are_touched_unless_they_end() {
         ("d", PodReport::Unreachable(String::new())),
     ];
     seen.reports = reports.into_iter().map(|(name, report)| (format!("orders-{name}"), report)).collect();
-    assert_eq!(fresh(&seen).touch, ["orders-a"]);
+    assert_eq!(untouched(&seen.pods, &seen.reports, &Hashes::of(&seen.group).hot), ["orders-a"]);
 }

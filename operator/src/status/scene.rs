@@ -42,7 +42,7 @@ impl Scene {
         let pods = ["a", "b", "c"].map(pod);
         let reports = ["a", "b", "c"].iter().zip([0..3, 3..6, 6..8]);
         let reports = reports.map(|(name, queues)| {
-            (format!("orders-{name}"), PodReport::Answered(Box::new(report(queues, &hot))))
+            (format!("orders-{name}"), PodReport::Answered(Arc::new(report(queues, &hot))))
         });
         Self {
             deployment: Some(deployment(3)),
@@ -56,7 +56,6 @@ impl Scene {
                 drain_seconds: 35,
                 strategy: Strategy::Rolling,
                 marks: BTreeMap::new(),
-                touch: Vec::new(),
                 waits_for_upgrade: false,
             },
             failure: None,
@@ -160,7 +159,7 @@ impl Scene {
     /// Changes what pod `name` says.
     pub(crate) fn says(&mut self, name: &str, change: impl FnOnce(&mut Status)) {
         match self.reports.get_mut(&format!("orders-{name}")) {
-            Some(PodReport::Answered(status)) => change(status),
+            Some(PodReport::Answered(status)) => change(Arc::make_mut(status)),
             other => panic!("{name} says {other:?}"),
         }
     }

@@ -150,14 +150,15 @@ pub async fn serve<B: Broker>(broker: B, plan: Plan) -> Result<Ended, StartError
     tasks.spawn(poll_closely(Arc::clone(&gate), closely));
     let asked = Arc::clone(&gate);
     tasks.spawn(async move { asked.run().await });
-    let reload = Reload::new(&plan, shared, engine.clone(), Arc::clone(&http), gate);
+    let drain_timeout = allowed_drain(&group);
+    let reload = Reload::new(&plan, shared, engine.clone(), drain_timeout, Arc::clone(&http), gate);
     tasks.spawn(reload.run(plan.assignment, commands.clone()));
     tasks.spawn(signals::drain_at_signal(signals, commands));
 
     let setup = Setup {
         clock: plan.clock,
         engine,
-        drain_timeout: drain_timeout(&group, drain_bound()),
+        drain_timeout,
         shutdown_time: shutdown_time(),
         state: plan.state,
         metrics,
@@ -235,6 +236,21 @@ fn first_delivery(plan: &Plan) -> Result<(Settings, Http, Option<SecretProblem>)
     without.spec.delivery.signing = None;
     let (settings, http) = make(&without)?;
     Ok((settings, http, Some(problem)))
+}
+
+/// How long a drain may take, and a warning when this pod has no time for all of it.
+fn allowed_drain(group: &ConsumerGroup) -> Duration {
+    let allowed = drain_timeout(group, drain_bound());
+    if allowed < group.drain_timeout() {
+        let (seconds, wanted) = (allowed.as_secs(), group.drain_timeout().as_secs());
+        warn!(
+            seconds,
+            wanted,
+            "a drain is cut at what this pod was built with, which the timeout has outgrown: what is cut is delivered \
+             again; kubectl rollout restart does not change it, a change of the pod template does"
+        );
+    }
+    allowed
 }
 
 fn can_dead_letter(group: &ConsumerGroup, capabilities: Capabilities) -> Result<(), StartError> {

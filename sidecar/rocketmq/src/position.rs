@@ -153,15 +153,15 @@ async fn at_time(shared: &Shared, queue: &MessageQueue, time: i64) -> Result<Pos
         let reply = look(shared, queue, position, LOOK).await?;
         // A place that the answer can't hold is a damaged one.
         let place = |offset| Some(at(offset)).filter(|place| (position..at(reply.next)).contains(place));
-        // What can't be decoded counts too: its time is not known, and passing it over would be silent.
+        // What can't be decoded, or claims a place that can't be its own, counts too: its time is not known, and passing
+        // it over would be silent.
+        let start = |offset: Option<i64>, stored_ms: Option<i64>| match offset.and_then(place) {
+            Some(place) => stored_ms.is_none_or(|stored| stored >= time).then_some(place),
+            None => Some(position),
+        };
         let found = StoredMessages::new(reply.messages.clone()).find_map(|entry| match entry {
-            Ok(Entry::Stored(stored)) => {
-                (stored.stored_ms >= time).then(|| place(stored.offset).unwrap_or(position))
-            }
-            Ok(Entry::Bad(bad)) => {
-                let since = bad.stored_ms.is_none_or(|stored| stored >= time);
-                since.then(|| bad.offset.and_then(place).unwrap_or(position))
-            }
+            Ok(Entry::Stored(stored)) => start(Some(stored.offset), Some(stored.stored_ms)),
+            Ok(Entry::Bad(bad)) => start(bad.offset, bad.stored_ms),
             Err(broken) => Some(broken.last_offset.and_then(place).map_or(position, Position::next)),
         });
         match found {

@@ -23,7 +23,7 @@ fn pod(name: &str, extra: Value) -> Arc<Pod> {
 }
 
 fn report(phase: Phase, health: Health, connected: bool) -> PodReport {
-    PodReport::Answered(Box::new(Status {
+    PodReport::Answered(Arc::new(Status {
         phase,
         application: ApplicationStatus { health, ..ApplicationStatus::default() },
         source: SourceStatus { connected, ..SourceStatus::default() },

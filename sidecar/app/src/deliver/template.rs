@@ -8,7 +8,8 @@ use http::{HeaderMap, HeaderName, HeaderValue, header};
 
 use super::names;
 
-/// Room for headers beyond the template's, so that a request's properties seldom make its map grow.
+/// Room in the map's index for headers beyond the template's, so that a request's properties seldom make it be built anew. The
+/// list of headers has none in a copy, and grows once, by doubling.
 const ROOM: usize = 8;
 
 /// A header whose value differs between requests.

@@ -23,9 +23,7 @@ impl<B: Broker, D: Deliver> Shell<B, D> {
         match event {
             Event::AttemptEnded { queue, position, notice, attempts, status, failure } => {
                 self.count_attempt(notice);
-                if notice == AttemptNotice::Misconfigured {
-                    self.facts.refused = Some(Refusal { queue, status });
-                }
+                self.judge_refusal(queue, notice, status);
                 if notice != AttemptNotice::Done {
                     self.failed(notice, queue, position);
                     let queue = self.queues.name(queue);
@@ -111,6 +109,17 @@ impl<B: Broker, D: Deliver> Shell<B, D> {
         info!(queue = name, %position, message = id, error, answer, "attempts fail");
     }
 
+    /// Remembers the last answer that spoke of a wrong endpoint, until another one shows that messages are judged.
+    fn judge_refusal(&mut self, queue: QueueId, notice: AttemptNotice, status: Option<u16>) {
+        match notice {
+            AttemptNotice::Misconfigured => self.facts.refused = Some(Refusal { queue, status }),
+            AttemptNotice::Done | AttemptNotice::Again | AttemptNotice::Snoozed | AttemptNotice::Never => {
+                self.facts.refused = None
+            }
+            AttemptNotice::Unreachable | AttemptNotice::Cancelled | AttemptNotice::Late => {}
+        }
+    }
+
     fn count_attempt(&mut self, notice: AttemptNotice) {
         let verdict = match notice {
             AttemptNotice::Done => Verdict::Done,
@@ -125,14 +134,9 @@ impl<B: Broker, D: Deliver> Shell<B, D> {
         if verdict == Verdict::Done {
             self.facts.was_done = true;
             self.facts.failing = false;
-            self.facts.refused = None;
             self.done_counter.inc();
             self.facts.counters.done += 1;
         } else {
-            // Whoever judges messages is no wrong endpoint.
-            if matches!(verdict, Verdict::Again | Verdict::Snoozed | Verdict::Never) {
-                self.facts.refused = None;
-            }
             self.facts.counters.failed_attempts += 1;
             self.metrics.attempts.get_or_create(&VerdictLabel { verdict }).inc();
         }

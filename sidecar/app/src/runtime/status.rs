@@ -143,6 +143,7 @@ impl<B: Broker, D: Deliver> Shell<B, D> {
         let blocked = self.blocked(view.queue).take(STATUS_BLOCKED_MAX);
         Some(QueueStatus {
             name: entry.name.to_string(),
+            extra: entry.extra,
             epoch: view.epoch.0,
             state: match (view.doubtful, view.stopped, view.releasing) {
                 (true, _, _) => QueueState::Doubtful,

@@ -13,12 +13,9 @@ use tokio::{
 };
 use tracing::{error, info, warn};
 
-use super::{Plan, SecretProblem, Shared, StartError};
+use super::{Plan, SecretProblem, Shared, StartError, allowed_drain};
 use crate::{
-    config::{
-        Assignment, Origin, Watch, cold_changes, delivery_settings, drain_bound, drain_timeout,
-        engine_config, health_settings,
-    },
+    config::{Assignment, Origin, Watch, cold_changes, delivery_settings, engine_config, health_settings},
     deliver::{Endpoint, Http, SourceInfo},
     health::HealthGate,
     runtime::Command,
@@ -54,6 +51,7 @@ impl Reload {
         plan: &Plan,
         shared: Arc<Shared>,
         engine: lockstep_core::Config,
+        drain_timeout: Duration,
         http: Arc<Http>,
         gate: Arc<HealthGate>,
     ) -> Self {
@@ -65,7 +63,7 @@ impl Reload {
             callback: plan.callback.clone(),
             source: plan.source.clone(),
             engine,
-            drain_timeout: drain_timeout(&plan.loaded.group, drain_bound()),
+            drain_timeout,
             log_level: plan.log_level.clone(),
             shared,
             http,
@@ -136,23 +134,8 @@ impl Reload {
         let lockstep_core::Config { capabilities, seed, quiet_until, .. } = self.engine;
         let group = self.with_cold_fields();
         let engine = Box::new(engine_config(&group, capabilities, seed, quiet_until));
-        self.follow_drain(&group);
+        self.drain_timeout = self.drain_timeout.max(allowed_drain(&group));
         Some(Command::Reload { engine, drain_timeout: self.drain_timeout })
-    }
-
-    /// The drain's default follows the timeout.
-    fn follow_drain(&mut self, group: &ConsumerGroup) {
-        let allowed = drain_timeout(group, drain_bound());
-        if allowed < group.drain_timeout() {
-            let (seconds, wanted) = (allowed.as_secs(), group.drain_timeout().as_secs());
-            warn!(
-                seconds,
-                wanted,
-                "a drain is cut at what this pod was built with, which the timeout has outgrown: what is cut is \
-                 delivered again; kubectl rollout restart does not change it, a change of the pod template does"
-            );
-        }
-        self.drain_timeout = self.drain_timeout.max(allowed);
     }
 
     /// The group in force: hot fields as they are now, cold ones as at the start.
@@ -183,13 +166,14 @@ impl Reload {
             Err(Err(error)) => return warn!(%error, "the delivery stays as it is"),
         };
         let complete = problem.is_none();
-        let (former, waited) = {
+        let (former, waited, effect) = {
             let mut secrets = self.shared.secrets();
             let waited = secrets.waiting && complete;
             secrets.waiting &= !complete;
-            (std::mem::replace(&mut secrets.delivery, problem.clone()), waited)
+            let effect = if secrets.waiting { "nothing is delivered" } else { "the former ones stay in use" };
+            (std::mem::replace(&mut secrets.delivery, problem.clone()), waited, effect)
         };
-        told("the delivery's secrets", former.as_ref(), problem.as_ref());
+        told("the delivery's secrets", effect, former.as_ref(), problem.as_ref());
         if waited && let Ok(settings) = health_settings(&group, self.callback.as_ref()) {
             // Asks the application at once, so that delivery begins.
             self.gate.set_settings(settings);
@@ -200,7 +184,7 @@ impl Reload {
     fn look_at_source(&self) {
         let problem = SecretProblem::of_source(&self.started_with, &self.secrets);
         let former = std::mem::replace(&mut self.shared.secrets().source, problem.clone());
-        told("the source's secrets", former.as_ref(), problem.as_ref());
+        told("the source's secrets", "the next connection needs them", former.as_ref(), problem.as_ref());
     }
 
     fn config(&self, change: impl FnOnce(&mut lockstep_contract::ConfigStatus)) {
@@ -209,11 +193,9 @@ impl Reload {
 }
 
 /// One line for a change, none while it lasts.
-fn told(whose: &str, former: Option<&SecretProblem>, now: Option<&SecretProblem>) {
+fn told(whose: &str, effect: &str, former: Option<&SecretProblem>, now: Option<&SecretProblem>) {
     match now {
-        Some(problem) if former != now => {
-            warn!(%problem, "{whose} can't be used; the former ones stay in use")
-        }
+        Some(problem) if former != now => warn!(%problem, "{whose} can't be used; {effect}"),
         None if former.is_some() => info!("{whose} can be used"),
         Some(_) | None => {}
     }

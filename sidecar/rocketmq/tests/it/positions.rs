@@ -16,6 +16,16 @@ async fn late_owner(fake: &Fake) -> (Member, Owned) {
     (member, owned)
 }
 
+/// A broker with so many messages, and the member that has committed the first `done` of them.
+async fn committed(count: usize, done: usize) -> (Fake, Member) {
+    let fake = Fake::start(1).await;
+    fake.store(0, &vec!["a"; count]);
+    let (mut member, owned) = Member::owner(&fake).await;
+    let (read, _) = member.read(&owned, 0).await;
+    member.commit(&owned, done as u64, read[done - 1].identity.clone(), None).await.unwrap();
+    (fake, member)
+}
+
 async fn after_doubt(member: &mut Member) {
     member.find("the doubt", |event| matches!(event, LeaseEvent::Doubtful { .. }).then_some(())).await;
     member.find("a renewal", |event| matches!(event, LeaseEvent::Renewed { .. }).then_some(())).await;
@@ -52,11 +62,7 @@ async fn a_start_that_the_broker_forgot_is_committed_again_as_long_as_its_place_
 
 #[tokio::test]
 async fn a_place_that_is_not_known_any_more_begins_as_a_new_one_when_the_broker_forgot_it() {
-    let fake = Fake::start(1).await;
-    fake.store(0, &["a", "a"]);
-    let (mut member, owned) = Member::owner(&fake).await;
-    let (read, _) = member.read(&owned, 0).await;
-    member.commit(&owned, 2, read[1].identity.clone(), None).await.unwrap();
+    let (fake, mut member) = committed(2, 2).await;
     {
         let mut script = fake.script();
         script.committed.clear();
@@ -70,11 +76,7 @@ async fn a_place_that_is_not_known_any_more_begins_as_a_new_one_when_the_broker_
 
 #[tokio::test]
 async fn a_place_whose_message_retention_removed_is_committed_again() {
-    let fake = Fake::start(1).await;
-    fake.store(0, &["a", "a", "a"]);
-    let (mut member, owned) = Member::owner(&fake).await;
-    let (read, _) = member.read(&owned, 0).await;
-    member.commit(&owned, 2, read[1].identity.clone(), None).await.unwrap();
+    let (fake, mut member) = committed(3, 2).await;
     {
         let mut script = fake.script();
         script.committed.insert(0, 1);
@@ -88,11 +90,7 @@ async fn a_place_whose_message_retention_removed_is_committed_again() {
 
 #[tokio::test]
 async fn an_empty_queue_does_not_prove_that_retention_removed_our_place() {
-    let fake = Fake::start(1).await;
-    fake.store(0, &["a", "a", "a"]);
-    let (mut member, owned) = Member::owner(&fake).await;
-    let (read, _) = member.read(&owned, 0).await;
-    member.commit(&owned, 2, read[1].identity.clone(), None).await.unwrap();
+    let (fake, mut member) = committed(3, 2).await;
     {
         let mut script = fake.script();
         script.committed.insert(0, 1);
@@ -105,11 +103,7 @@ async fn an_empty_queue_does_not_prove_that_retention_removed_our_place() {
 
 #[tokio::test]
 async fn a_reset_that_our_look_after_doubt_brings_to_light_is_followed() {
-    let fake = Fake::start(1).await;
-    fake.store(0, &["a", "a", "a"]);
-    let (mut member, owned) = Member::owner(&fake).await;
-    let (read, _) = member.read(&owned, 0).await;
-    member.commit(&owned, 3, read[2].identity.clone(), None).await.unwrap();
+    let (fake, mut member) = committed(3, 3).await;
     {
         let mut script = fake.script();
         script.committed.insert(0, 2);
@@ -160,10 +154,12 @@ async fn a_start_by_time_goes_on_behind_messages_that_are_too_old() {
 #[tokio::test]
 async fn a_start_by_time_is_a_place_that_the_queue_can_have() {
     let far = stored(0, 1 << 40, 1, "a", b"far");
+    // The time of a damaged head is not to be believed either.
+    let old = stored(0, 1, 1, "a", b"old");
     let absurd = Command::response(0, 0).field("nextBeginOffset", i64::MAX).field("minOffset", 0);
     let absurd = absurd.field("maxOffset", 1).body(far.clone());
     // When the broker's own word does not show the damage either, the end of the queue is the most.
-    for (answer, start) in [(None, 0), (Some(absurd), 1)] {
+    for (far, answer, start) in [(&far, None, 0), (&old, None, 0), (&far, Some(absurd), 1)] {
         let fake = Fake::start(1).await;
         {
             let mut script = fake.script();
@@ -172,7 +168,7 @@ async fn a_start_by_time_is_a_place_that_the_queue_can_have() {
             script.answers.extend(answer.map(|answer| (11, answer)));
         }
         let mut timed = config(&fake, "me");
-        timed.start = StartPosition::At(1_700_000_000_001);
+        timed.start = StartPosition::At(1_700_000_000_005);
         assert_eq!(Member::join(timed).acquired().await.cursor, Position(start));
     }
 }
