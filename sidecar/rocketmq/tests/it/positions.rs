@@ -20,7 +20,7 @@ async fn late_owner(fake: &Fake) -> (Member, Owned) {
 async fn committed(count: usize, done: usize) -> (Fake, Member) {
     let fake = Fake::start(1).await;
     fake.store(0, &vec!["a"; count]);
-    let (mut member, owned) = Member::owner(&fake).await;
+    let (member, owned) = Member::owner(&fake).await;
     let (read, _) = member.read(&owned, 0).await;
     member.commit(&owned, done as u64, read[done - 1].identity.clone(), None).await.unwrap();
     (fake, member)
