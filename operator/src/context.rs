@@ -256,6 +256,6 @@ pub struct Troubles {
     pub again: Vec<String>,
     /// Whether children are not as wanted.
     pub unfinished: bool,
-    /// Whether the namespace goes, and the group with it.
-    pub namespace_ends: bool,
+    /// Whether the group goes, be it with its namespace: nothing is told of it any more.
+    pub group_ends: bool,
 }

@@ -62,6 +62,9 @@ pub enum ApplyError {
     /// The namespace goes, and the group with it.
     #[error("the namespace is being deleted")]
     NamespaceEnds,
+    /// The group is gone or goes, which its own watch has still to tell.
+    #[error("the group is deleted")]
+    GroupEnds,
     /// This process leads no more.
     #[error("another replica of the operator leads")]
     NotLeading,
@@ -143,12 +146,12 @@ impl<'a> Writer<'a> {
                 return Ok(());
             }
         }
-        // What was there and is gone may have gone with the group, which its own watch tells later.
+        // What was there and is gone may have gone with the group.
         if live.is_none()
             && self.written(&memory_key, &hash).is_some()
             && !self.group_is_there(wanted).await?
         {
-            return Ok(());
+            return Err(ApplyError::GroupEnds);
         }
         self.write(wanted, &wanted_value, &hash, memory_key, live).await
     }

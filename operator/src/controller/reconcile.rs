@@ -132,8 +132,8 @@ async fn steps(scope: &Arc<Scope>, entry: &Entry, key: &Key) -> Result<Outcome, 
     }
     let hashes = Hashes::of(group);
     let written = write(scope, &observed, &hashes, !verdict.faults.is_empty(), leftover).await;
-    if written.troubles.namespace_ends {
-        debug!("the namespace is being deleted");
+    if written.troubles.group_ends {
+        debug!("the group or its namespace is being deleted");
         return Ok(Outcome::Ending);
     }
     if !verdict.faults.iter().any(|fault| fault.reason == Reason::ChildNotOwned) {

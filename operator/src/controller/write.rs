@@ -113,7 +113,7 @@ async fn attempt(
     };
     let errors = applied.err().unwrap_or_default();
     let mut troubles = troubles(&errors);
-    if troubles.namespace_ends {
+    if troubles.group_ends {
         return troubles;
     }
     if !errors.is_empty() {
@@ -166,7 +166,7 @@ fn troubles(errors: &[ApplyError]) -> Troubles {
                 troubles.faults.push(Fault { reason: Reason::ChildNotOwned, message: error.to_string() });
             }
             ApplyError::Leftover { .. } => told.push(error.to_string()),
-            ApplyError::NamespaceEnds => troubles.namespace_ends = true,
+            ApplyError::NamespaceEnds | ApplyError::GroupEnds => troubles.group_ends = true,
             ApplyError::NotLeading => {}
             ApplyError::Refused { .. } | ApplyError::Failed { .. } => {
                 told.push(error.to_string());

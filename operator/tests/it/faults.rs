@@ -121,6 +121,7 @@ async fn a_group_that_goes_gets_nothing_more() {
     let scenario = Scenario::start(with_groups(&["orders"]));
     let fake = &scenario.fake;
     until_made(fake, "orders").await;
+    scenario.two_minutes().await;
     fake.edit(|store| {
         store.delete("consumergroups", "shop", "orders");
         store.delete("deployments", "shop", "orders");
