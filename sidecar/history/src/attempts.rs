@@ -10,29 +10,43 @@ pub(crate) fn check(model: &Model, verdict: &mut Verdict) {
         for message in &queue.messages {
             let mut posts = message.posts.iter().filter_map(|index| model.posts.get(*index));
             let Some(mut before) = posts.next() else { continue };
-            // After a fault an earlier attempt may have been lost on its way to the application.
-            if before.attempt != 1 && model.fault_before(&before.queue, before.start).is_none() {
+            if before.attempt == 0 || before.attempt - 1 > unseen(model, before, 0) {
                 verdict
                     .found(Anomaly::Attempts, || format!("{} starts with {}", before.name(), before.attempt));
             }
             for post in posts {
-                follow(before, post, verdict);
+                follow(before, post, unseen(model, post, met_until(before)), verdict);
                 before = post;
             }
         }
     }
 }
 
-fn follow(before: &Post, post: &Post, verdict: &mut Verdict) {
+/// How many attempts may have been spent before a request without a record: an application that dies may have taken
+/// one request of a message and not written it down, once a fault.
+fn unseen(model: &Model, post: &Post, since: u64) -> u32 {
+    u32::try_from(model.faults_between(&post.queue, since, post.start)).unwrap_or(u32::MAX)
+}
+
+/// Until when faults are accounted for by a request: one that was broken off has met its fault.
+fn met_until(post: &Post) -> u64 {
+    match post.end {
+        Some((at, Outcome::Broken)) => at,
+        _ => post.start,
+    }
+}
+
+fn follow(before: &Post, post: &Post, unseen: u32, verdict: &mut Verdict) {
     let same_owner = before.consumer == post.consumer && before.epoch == post.epoch;
     let rise = i64::from(post.attempt) - i64::from(before.attempt);
-    let allowed = match (same_owner, is_spent(before)) {
+    let (least, most) = match (same_owner, is_spent(before)) {
         // A new owner may know of the attempts or not.
-        (false, _) => rise <= 1,
-        (true, Some(true)) => rise == 1,
-        (true, Some(false)) => rise == 0,
-        (true, None) => rise == 0 || rise == 1,
+        (false, _) => (i64::MIN, 1),
+        (true, Some(true)) => (1, 1),
+        (true, Some(false)) => (0, 0),
+        (true, None) => (0, 1),
     };
+    let allowed = (least..=most + i64::from(unseen)).contains(&rise);
     if !allowed || post.attempt == 0 {
         verdict.found(Anomaly::Attempts, || {
             format!(

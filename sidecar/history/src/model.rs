@@ -52,6 +52,12 @@ pub(crate) struct Fault {
     pub(crate) overlaps: u64,
 }
 
+impl Fault {
+    fn touches(&self, queue: &str) -> bool {
+        self.queue.as_deref().is_none_or(|name| name == queue)
+    }
+}
+
 /// The history, put in order.
 #[derive(Debug, Default)]
 pub(crate) struct Model {
@@ -95,8 +101,13 @@ impl Model {
     /// The last fault before `at` that may touch `queue`, by its index.
     pub(crate) fn fault_before(&self, queue: &str, at: u64) -> Option<(usize, &Fault)> {
         let earlier = self.faults.partition_point(|fault| fault.at <= at);
-        let touches = |fault: &Fault| fault.queue.as_deref().is_none_or(|name| name == queue);
-        self.faults.iter().enumerate().take(earlier).rev().find(|(_, fault)| touches(fault))
+        self.faults.iter().enumerate().take(earlier).rev().find(|(_, fault)| fault.touches(queue))
+    }
+
+    /// How many faults that may touch `queue` came after `since` and not after `until`.
+    pub(crate) fn faults_between(&self, queue: &str, since: u64, until: u64) -> usize {
+        let within = |fault: &&Fault| (since + 1..=until).contains(&fault.at) && fault.touches(queue);
+        self.faults.iter().filter(within).count()
     }
 
     pub(crate) fn message(&self, post: &Post) -> Option<&Message> {

@@ -211,6 +211,38 @@ fn attempts_rise_by_one_when_spent() {
     }
 }
 
+/// An application that dies may have taken a request and not written it down: each fault excuses one attempt.
+#[test]
+fn a_fault_may_hide_one_spent_attempt() {
+    let cases = [
+        (0, 1, 1, true),
+        (0, 1, 2, true),
+        // The fault that broke the first attempt off hides no other.
+        (0, 1, 3, false),
+        (1, 1, 3, true),
+        (1, 1, 4, false),
+        // Hidden before the first record.
+        (0, 2, 3, true),
+        (0, 3, 4, false),
+    ];
+    for (more_faults, first, second, clean) in cases {
+        let mut script = Script::with_messages(1);
+        if first > 1 {
+            script.fault(0, 0);
+        }
+        let post = script.start(0, first, "a");
+        script.fault(0, 0);
+        script.end(post, Outcome::Broken);
+        (0..more_faults).for_each(|_| script.fault(0, 0));
+        script.answer(0, second, 200);
+        if clean {
+            script.is_clean();
+        } else {
+            script.finds(Anomaly::Attempts);
+        }
+    }
+}
+
 #[test]
 fn a_snooze_spends_no_attempt() {
     let mut script = Script::with_messages(1);
