@@ -1,5 +1,8 @@
 //! What a person has to know of the source's trouble, and the exact cure: one place for every text.
 
+#[cfg(test)]
+mod tests;
+
 use std::{
     collections::BTreeMap,
     sync::{Mutex, MutexGuard, PoisonError},
@@ -119,6 +122,16 @@ fn of_connect(address: &str, cause: &ConnectError, about: About<'_>) -> Problem 
                 .to_owned(),
         ),
         ConnectError::File { .. } => (reason::TLS_FAILED, "correct the files named by tls".to_owned()),
+        ConnectError::CredentialsFile { path, .. } => {
+            let key = path.file_name().unwrap_or_default().to_string_lossy();
+            (
+                reason::WRONG_CREDENTIALS,
+                format!(
+                    "give the secret named by credentialsSecretRef a usable key {key}, or the file in \
+                     --credentials-dir; it is read again at each connect"
+                ),
+            )
+        }
         ConnectError::Credentials(_) => {
             (reason::WRONG_CREDENTIALS, "correct the secret named by credentialsSecretRef".to_owned())
         }

@@ -86,7 +86,7 @@ async fn folder_credentials(folder: &Path) -> Result<Credentials, ConnectError> 
         let path = folder.join(name);
         match word(&path).await? {
             Some(word) => Ok(word),
-            None => Err(ConnectError::File { path, reason: "it is missing or empty".to_owned() }),
+            None => Err(ConnectError::CredentialsFile { path, reason: "it is missing or empty".to_owned() }),
         }
     };
     Ok(Credentials {
@@ -101,6 +101,6 @@ async fn word(path: &Path) -> Result<Option<String>, ConnectError> {
     match tokio::fs::read_to_string(path).await {
         Ok(text) => Ok(Some(text.trim_end().to_owned()).filter(|text| !text.is_empty())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(ConnectError::File { path: path.to_owned(), reason: error.to_string() }),
+        Err(error) => Err(ConnectError::CredentialsFile { path: path.to_owned(), reason: error.to_string() }),
     }
 }

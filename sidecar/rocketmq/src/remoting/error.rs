@@ -23,9 +23,17 @@ pub enum ConnectError {
     /// The TLS handshake failed: a wrong certificate on either side, or no TLS there.
     #[error("TLS handshake failed: {0}")]
     Tls(Arc<io::Error>),
-    /// A file can't be read or holds nothing usable.
+    /// A file for TLS can't be read or holds nothing usable.
     #[error("failed to use {path}: {reason}")]
     File {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// A file of the credentials can't be read or holds nothing usable.
+    #[error("failed to use the credentials in {path}: {reason}")]
+    CredentialsFile {
         /// Which.
         path: PathBuf,
         /// Why.
