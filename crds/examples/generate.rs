@@ -1,4 +1,4 @@
-//! Writes the definition into `crds/yaml` and into the chart.
+//! Writes the definition into `crds/yaml` and into the chart, and its outline into the former.
 
 use std::{error::Error, fs, path::Path};
 
@@ -9,5 +9,6 @@ fn main() -> Result<(), Box<dyn Error>> {
         fs::create_dir_all(&folder)?;
         fs::write(folder.join(lockstep_crds::FILE), lockstep_crds::yaml())?;
     }
+    fs::write(root.join("crds/yaml").join(lockstep_crds::OUTLINE_FILE), lockstep_crds::outline())?;
     Ok(())
 }

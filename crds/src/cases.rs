@@ -20,8 +20,14 @@ pub enum Held {
     Contract(Rule),
     /// A rule of the pod template that only the operator holds.
     Template(TemplateRule),
+    /// A rule of fields of the spec that only the operator holds.
+    Spec(SpecRule),
+    /// A member of a list that Kubernetes tells apart by a key, which the operator holds.
+    Once(Keyed),
     /// A rule of several objects, which only the operator holds.
     Beside(BesideRule),
+    /// A rule that Kubernetes holds and the operator tells of.
+    Told(ToldRule),
 }
 
 /// Declares an enum together with the list of all.
@@ -99,12 +105,68 @@ listed! {
 }
 
 listed! {
+    /// Rules of the spec that only the operator holds.
+    SpecRule {
+        /// The sidecar of this version has the source. Its reason is `SourceUnsupported`.
+        SourceSupported,
+        /// A given image of the sidecar is not blank.
+        SidecarImage,
+    }
+}
+
+listed! {
+    /// Lists of the pod template with a key. Server-side apply answers one that is given twice with an internal error.
+    Keyed {
+        /// Containers of all kinds, by name.
+        Container,
+        /// Variables of a container, by name.
+        Variable,
+        /// Ports of a container, by number and protocol.
+        Port,
+        /// Mounts of a container, by path.
+        Mount,
+        /// Devices of a container, by path.
+        Device,
+        /// Claims that a container uses, by name.
+        ContainerClaim,
+        /// Claims that the pod uses, by name.
+        PodClaim,
+        /// Volumes, by name.
+        Volume,
+        /// Aliases of hosts, by IP.
+        HostAlias,
+        /// Secrets to pull images with, by name.
+        PullSecret,
+        /// Claims of resources, by name.
+        ResourceClaim,
+        /// Scheduling gates, by name.
+        Gate,
+        /// Constraints of the spread, by topology key and what follows from it.
+        Spread,
+    }
+}
+
+listed! {
     /// Rules of several objects.
     BesideRule {
         /// One group of a namespace consumes as one consumer group.
         OneGroup,
         /// The group's Deployment is its own.
-        ChildOwned,
+        DeploymentOwned,
+        /// The group's ConfigMap is its own.
+        ConfigMapOwned,
+        /// The group's PodDisruptionBudget is its own.
+        DisruptionBudgetOwned,
+    }
+}
+
+listed! {
+    /// Rules that Kubernetes holds when the operator has made its children.
+    ToldRule {
+        /// The API server takes the children. The reason is `ChildRefused`.
+        ChildTaken,
+        /// The kubelet can read the names of images. The reason is `InvalidTemplate`.
+        ImageName,
     }
 }
 

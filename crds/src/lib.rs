@@ -9,7 +9,7 @@ mod spec;
 mod status;
 mod template;
 
-pub use definition::{FILE, crd, yaml};
+pub use definition::{FILE, OUTLINE, OUTLINE_FILE, crd, outline, yaml};
 pub use rules::{CEL_RULES, CelRule};
 pub use spec::{ConsumerGroup, ConsumerGroupSpec, DisruptionBudget, SidecarSpec};
 pub use status::{Backlog, ConsumerGroupStatus, Queues};

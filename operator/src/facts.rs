@@ -16,6 +16,8 @@ use k8s_openapi::{
 use lockstep_contract::{Reason, Status};
 use lockstep_crds::ConsumerGroup;
 
+use crate::validate::Rule;
+
 /// What holds for all groups.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
@@ -83,10 +85,17 @@ pub enum PodReport {
 /// stay as they are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// The word in the condition `Stalled`.
-    pub reason: Reason,
+    /// What is broken.
+    pub rule: Rule,
     /// The field and what is wrong with it, and the remedy.
     pub message: String,
+}
+
+impl Fault {
+    /// The word in the condition `Stalled`.
+    pub fn reason(&self) -> Reason {
+        self.rule.reason()
+    }
 }
 
 /// Whether the object with that UID controls this one.

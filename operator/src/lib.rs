@@ -12,6 +12,7 @@ pub mod build;
 pub mod conditions;
 pub mod context;
 pub mod controller;
+pub mod definition;
 pub mod dereference;
 pub mod events;
 pub mod facts;

@@ -146,6 +146,8 @@ pub struct Metrics {
     pub watch_restarts: Family<WatchLabel, Counter>,
     /// Whether this replica leads.
     pub leader: Gauge,
+    /// Whether the installed definition lacks what this operator knows.
+    pub crd_outdated: Gauge,
 }
 
 impl Metrics {
@@ -166,6 +168,11 @@ impl Metrics {
             poll_failures: add(r, "poll_failures", "Pods that could not be asked for their status"),
             watch_restarts: add(r, "watch_restarts", "Watches that broke and were begun again, by kind"),
             leader: add(r, "leader", "1 while this replica leads"),
+            crd_outdated: add(
+                r,
+                "crd_outdated",
+                "1 while the installed definition lacks what this operator knows",
+            ),
             groups,
             registry: Mutex::new(registry),
         }

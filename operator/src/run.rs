@@ -15,6 +15,7 @@ use crate::{
     Settings,
     args::RunArgs,
     controller::{self, Setup},
+    definition,
     leader::{self, LeaderConfig, Leadership},
     metrics::Metrics,
     poll::Poller,
@@ -80,6 +81,7 @@ pub async fn run(args: RunArgs) -> Result<(), RunError> {
     let (leadership, election) = elect(config, lease, lease_stop.clone()).await?;
     info!(version = env!("CARGO_PKG_VERSION"), %address, "operator started");
     let server = tokio::spawn(server);
+    let definition = definition::follow(client.clone(), Arc::clone(&metrics));
     let setup = Setup {
         client,
         settings: Settings {
@@ -100,6 +102,8 @@ pub async fn run(args: RunArgs) -> Result<(), RunError> {
             Ok(())
         }
         error = lead(setup) => Err(error),
+        // What it says holds up nothing.
+        never = definition => match never {},
     };
     // Nothing writes any more: the lease can go to another replica. Neither ends by a panic of ours.
     lease_stop.cancel();

@@ -2,6 +2,7 @@
 
 mod duplicates;
 mod neighbours;
+mod rule;
 mod template;
 #[cfg(test)]
 mod tests;
@@ -9,6 +10,8 @@ mod tests;
 use kube::ResourceExt;
 use lockstep_contract::{Reason, SourceKind, Strictness, parse};
 use lockstep_crds::{ConsumerGroup, DisruptionBudget};
+
+pub use rule::Rule;
 
 use crate::{
     build::own_budget,
@@ -70,9 +73,9 @@ pub(crate) fn validate_template(group: &ConsumerGroup) -> Vec<String> {
 }
 
 impl Verdict {
-    fn fault(&mut self, reason: Reason, path: &str, problem: impl AsRef<str>, remedy: impl AsRef<str>) {
+    fn fault(&mut self, rule: Rule, path: &str, problem: impl AsRef<str>, remedy: impl AsRef<str>) {
         let message = format!("{path}: {}; {}", problem.as_ref(), remedy.as_ref());
-        self.faults.push(Fault { reason, message });
+        self.faults.push(Fault { rule, message });
     }
 
     fn notice(&mut self, reason: Reason, message: String) {
@@ -84,21 +87,20 @@ impl Verdict {
 fn spec(group: &ConsumerGroup, verdict: &mut Verdict) {
     let manifest = serde_json::to_string(&group.contract()).unwrap_or_default();
     if let Err(mistakes) = parse(&manifest, Strictness::Strict) {
-        let faults =
-            mistakes.iter().map(|found| Fault { reason: Reason::InvalidSpec, message: found.to_string() });
+        let faults = mistakes.iter().map(|found| Fault { rule: Rule::Contract, message: found.to_string() });
         verdict.faults.extend(faults);
     }
     if let Some(kind) = unsupported(group) {
         let path = format!("spec.source.{kind}");
         let problem = format!("this version has no {kind} source");
-        verdict.fault(Reason::SourceUnsupported, &path, problem, "use rocketmq");
+        verdict.fault(Rule::SourceSupported, &path, problem, "use rocketmq");
     }
     let replicas = group.spec.replicas;
     if replicas < 0 {
-        verdict.fault(Reason::InvalidSpec, "spec.replicas", format!("is {replicas}"), "give 0 or more");
+        verdict.fault(Rule::Replicas, "spec.replicas", format!("is {replicas}"), "give 0 or more");
     }
     if group.spec.sidecar.image.as_ref().is_some_and(|image| image.trim().is_empty()) {
         let remedy = "name an image, or leave the field out";
-        verdict.fault(Reason::InvalidSpec, "spec.sidecar.image", "is empty", remedy);
+        verdict.fault(Rule::SidecarImage, "spec.sidecar.image", "is empty", remedy);
     }
 }

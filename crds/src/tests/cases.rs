@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::schema::{filled, mistakes};
 use crate::{
     CEL_RULES, ConsumerGroup,
-    cases::{BesideRule, Bound, Case, Held, Refused, TemplateRule, When},
+    cases::{BesideRule, Bound, Case, Held, Keyed, Refused, SpecRule, TemplateRule, ToldRule, When},
 };
 
 fn compiled() -> (Value, CompiledSchema) {
@@ -123,8 +123,17 @@ fn every_rule_has_a_case() {
     for rule in TemplateRule::ALL {
         assert!(has(Held::Template(*rule)), "{rule:?} has no case");
     }
+    for rule in SpecRule::ALL {
+        assert!(has(Held::Spec(*rule)), "{rule:?} has no case");
+    }
+    for list in Keyed::ALL {
+        assert!(has(Held::Once(*list)), "{list:?} has no case");
+    }
     for rule in BesideRule::ALL {
         assert!(has(Held::Beside(*rule)), "{rule:?} has no case");
+    }
+    for rule in ToldRule::ALL {
+        assert!(has(Held::Told(*rule)), "{rule:?} has no case");
     }
 }
 

@@ -7,7 +7,7 @@ use kube_cel::{Validator, compile_schema};
 use serde_json::Value;
 
 use super::schema::mistakes;
-use crate::{ConsumerGroup, FILE, crd, definition::json, yaml};
+use crate::{ConsumerGroup, FILE, OUTLINE, OUTLINE_FILE, crd, definition::json, outline, yaml};
 
 #[test]
 fn the_files_are_current() {
@@ -18,6 +18,7 @@ fn the_files_are_current() {
         let same = found == yaml();
         assert!(same, "{folder}/{FILE} is stale: run `cargo run -p lockstep-crds --example generate`");
     }
+    assert!(OUTLINE == outline(), "crds/yaml/{OUTLINE_FILE} is stale: run the same");
 }
 
 #[test]

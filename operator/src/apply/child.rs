@@ -33,7 +33,8 @@ const BAD_REQUEST: u16 = 400;
 pub enum ApplyError {
     /// An object of that name is somebody else's.
     #[error(
-        "{kind} {name} exists and is not this group's; delete it, or remove its other owner, or give the group another name"
+        "metadata.name: the {kind} {name} exists and is not this group's; delete it, or remove its other owner, or give the \
+         group another name"
     )]
     NotOwned {
         /// The object's kind.

@@ -17,7 +17,7 @@ pub(super) fn stalled(
 ) -> Option<(Reason, String)> {
     if let Some(first) = facts.faults.first() {
         let messages: Vec<_> = facts.faults.iter().map(|fault| fault.message.as_str()).collect();
-        return Some((first.reason, messages.join("; ")));
+        return Some((first.reason(), messages.join("; ")));
     }
     if let Some(failure) = facts.failure.filter(|failure| failure.for_good) {
         return Some((Reason::ChildRefused, failure.message.clone()));

@@ -1,5 +1,6 @@
 //! The truth table, a line a row.
 
+mod cases;
 mod documents;
 mod messages;
 mod table;

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{Resource, ResourceExt, runtime::controller::Action};
-use lockstep_contract::{ConditionType, Reason};
+use lockstep_contract::ConditionType;
 use lockstep_crds::{ConsumerGroup, ConsumerGroupStatus};
 use thiserror::Error;
 use tokio::{
@@ -28,7 +28,7 @@ use crate::{
     rollout::Hashes,
     status::{StatusFacts, status},
     update_status::{self, Target, update},
-    validate::{Verdict, validate},
+    validate::{Rule, Verdict, validate},
 };
 
 /// The longest reconciliation. One with every write takes a second on a busy API server.
@@ -128,7 +128,7 @@ async fn steps(scope: &Arc<Scope>, entry: &Entry, key: &Key) -> Result<Outcome, 
     let leftover = apply::leftover(&observed);
     let mut verdict = validate(&observed);
     if leftover.is_some() {
-        verdict.faults.retain(|fault| fault.reason != Reason::ChildNotOwned);
+        verdict.faults.retain(|fault| fault.rule != Rule::ChildOwned);
     }
     let hashes = Hashes::of(group);
     let written = write(scope, &observed, &hashes, !verdict.faults.is_empty(), leftover).await;
@@ -136,7 +136,7 @@ async fn steps(scope: &Arc<Scope>, entry: &Entry, key: &Key) -> Result<Outcome, 
         debug!("the group or its namespace is being deleted");
         return Ok(Outcome::Ending);
     }
-    if !verdict.faults.iter().any(|fault| fault.reason == Reason::ChildNotOwned) {
+    if !verdict.faults.iter().any(|fault| fault.rule == Rule::ChildOwned) {
         verdict.faults.extend(written.troubles.faults.iter().cloned());
     }
     let next = tell(scope, &observed, &verdict, &written, &hashes.hot).await?;

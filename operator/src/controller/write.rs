@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use jiff::Timestamp;
 use kube::ResourceExt;
-use lockstep_contract::{Reason, Strictness, names::annotations, parse};
+use lockstep_contract::{Strictness, names::annotations, parse};
 use lockstep_crds::ConsumerGroup;
 use tokio::time::Instant;
 use tracing::debug;
@@ -20,6 +20,7 @@ use crate::{
     rollout::{self, Hashes, Plan, WaveView, untouched},
     status::ApplyFailure,
     touch,
+    validate::Rule,
 };
 
 /// What was done.
@@ -163,7 +164,7 @@ fn troubles(errors: &[ApplyError]) -> Troubles {
     for error in errors {
         match error {
             ApplyError::NotOwned { .. } => {
-                troubles.faults.push(Fault { reason: Reason::ChildNotOwned, message: error.to_string() });
+                troubles.faults.push(Fault { rule: Rule::ChildOwned, message: error.to_string() });
             }
             ApplyError::Leftover { .. } => told.push(error.to_string()),
             ApplyError::NamespaceEnds | ApplyError::GroupEnds => troubles.group_ends = true,

@@ -5,7 +5,7 @@ use kube::{Resource, ResourceExt};
 use lockstep_contract::{KIND, Reason};
 use lockstep_crds::ConsumerGroup;
 
-use super::{Verdict, wants_budget};
+use super::{Rule, Verdict, wants_budget};
 use crate::{
     build::{hot_name, own_budget},
     facts::Observed,
@@ -49,7 +49,7 @@ fn duplicate(observed: &Observed, verdict: &mut Verdict) {
             format!("is \"{name}\", as which the ConsumerGroup {} consumes, which {which}", first.name_any());
         let remedy = "delete one of the two and make this one anew under another name in RocketMQ, or put both topics into one";
         let path = "spec.source.rocketmq.consumerGroup";
-        verdict.fault(Reason::DuplicateConsumerGroup, path, problem, remedy);
+        verdict.fault(Rule::OneGroup, path, problem, remedy);
     } else if let Some((first, _)) = elsewhere.first() {
         verdict.notice(
             Reason::DuplicateConsumerGroup,
@@ -94,5 +94,5 @@ fn owned<T: Resource<Scope = NamespaceResourceScope>>(
         None => ("somebody else".to_owned(), format!("delete that {kind}, or rename the {KIND}")),
     };
     let problem = format!("the {kind} {name} exists and belongs to {owner}");
-    verdict.fault(Reason::ChildNotOwned, "metadata.name", problem, remedy);
+    verdict.fault(Rule::ChildOwned, "metadata.name", problem, remedy);
 }

@@ -10,7 +10,7 @@ use lockstep_contract::{
 };
 use lockstep_crds::ConsumerGroup;
 
-use super::{Verdict, duplicates};
+use super::{Rule, Verdict, duplicates};
 use crate::build::{application, has_own_hook, is_tcp, port_number};
 
 pub(super) fn check(group: &ConsumerGroup, verdict: &mut Verdict) {
@@ -32,8 +32,8 @@ pub(super) struct Template<'a> {
 }
 
 impl Template<'_> {
-    pub(super) fn add(&mut self, path: &str, problem: impl AsRef<str>, remedy: impl AsRef<str>) {
-        self.verdict.fault(Reason::InvalidTemplate, path, problem, remedy);
+    pub(super) fn add(&mut self, rule: Rule, path: &str, problem: impl AsRef<str>, remedy: impl AsRef<str>) {
+        self.verdict.fault(rule, path, problem, remedy);
     }
 }
 
@@ -48,7 +48,7 @@ fn metadata(group: &ConsumerGroup, found: &mut Template<'_>) {
             let same = field == "labels" && key == names::labels::GROUP && *value == name;
             if !same {
                 let path = format!("spec.template.metadata.{field}[{key}]");
-                found.add(&path, "is one of Lockstep's own", "remove it");
+                found.add(Rule::Metadata, &path, "is one of Lockstep's own", "remove it");
             }
         }
     }
@@ -57,17 +57,22 @@ fn metadata(group: &ConsumerGroup, found: &mut Template<'_>) {
 fn containers(spec: &PodSpec, found: &mut Template<'_>) {
     if spec.containers.is_empty() {
         let remedy = "give the application's container: {name: app, image: …}";
-        found.add("spec.template.spec.containers", "is empty", remedy);
+        found.add(Rule::Containers, "spec.template.spec.containers", "is empty", remedy);
     }
     for (path, container) in all(spec) {
         if container.name == SIDECAR_CONTAINER {
             let problem = format!("is \"{SIDECAR_CONTAINER}\", the name of Lockstep's own container");
-            found.add(&format!("{path}.name"), problem, "give the container another name");
+            found.add(Rule::SidecarName, &format!("{path}.name"), problem, "give the container another name");
         }
     }
     if spec.ephemeral_containers.as_ref().is_some_and(|list| !list.is_empty()) {
         let remedy = "remove it; add them to running pods with `kubectl debug`";
-        found.add("spec.template.spec.ephemeralContainers", "is given, which no template may hold", remedy);
+        found.add(
+            Rule::EphemeralContainers,
+            "spec.template.spec.ephemeralContainers",
+            "is given, which no template may hold",
+            remedy,
+        );
     }
 }
 
@@ -77,7 +82,7 @@ fn volumes(spec: &PodSpec, found: &mut Template<'_>) {
             let path = format!("spec.template.spec.volumes[{index}].name");
             let problem =
                 format!("is \"{}\"; names that begin with `{VOLUME_PREFIX}` are Lockstep's own", volume.name);
-            found.add(&path, problem, "give the volume another name");
+            found.add(Rule::VolumeName, &path, problem, "give the volume another name");
         }
     }
 }
@@ -94,7 +99,7 @@ fn delivery(group: &ConsumerGroup, spec: &PodSpec, found: &mut Template<'_>) {
             false => format!("is \"{name}\", which the template does not have"),
         };
         let remedy = format!("give one of spec.template.spec.containers: {}", names.join(", "));
-        return found.add("spec.delivery.containerName", problem, remedy);
+        return found.add(Rule::ContainerThere, "spec.delivery.containerName", problem, remedy);
     };
     let Port::Name(name) = &group.spec.delivery.port else { return };
     if port_number(container, name).is_none() {
@@ -106,7 +111,7 @@ fn delivery(group: &ConsumerGroup, spec: &PodSpec, found: &mut Template<'_>) {
             [] => "name one of its ports so, or give the port's number".to_owned(),
             names => format!("give one of {}, or the port's number", names.join(", ")),
         };
-        found.add("spec.delivery.port", problem, remedy);
+        found.add(Rule::PortThere, "spec.delivery.port", problem, remedy);
     }
 }
 
@@ -128,7 +133,12 @@ fn admin_port(group: &ConsumerGroup, spec: &PodSpec, found: &mut Template<'_>) {
             };
             let path = format!("{path}.ports[{index}].{field}");
             let problem = format!("is {admin}, the sidecar's own port");
-            found.add(&path, problem, "use another port here, or another one in spec.sidecar.adminPort");
+            found.add(
+                Rule::AdminPort,
+                &path,
+                problem,
+                "use another port here, or another one in spec.sidecar.adminPort",
+            );
         }
     }
 }
@@ -143,23 +153,33 @@ fn pod(spec: &PodSpec, found: &mut Template<'_>) {
                        first pod of a node";
         let remedy =
             "remove it; the application is reached on localhost, and the broker from the pod's network";
-        found.add("spec.template.spec.hostNetwork", problem, remedy);
+        found.add(Rule::HostNetwork, "spec.template.spec.hostNetwork", problem, remedy);
     }
     if let Some(policy) = spec.restart_policy.as_ref().filter(|policy| *policy != "Always") {
         let problem = format!("is {policy}");
-        found.add("spec.template.spec.restartPolicy", problem, "write Always, or remove it");
+        found.add(
+            Rule::RestartPolicy,
+            "spec.template.spec.restartPolicy",
+            problem,
+            "write Always, or remove it",
+        );
     }
     if spec.active_deadline_seconds.is_some() {
         let problem = "is given, so that pods would end while they deliver";
-        found.add("spec.template.spec.activeDeadlineSeconds", problem, "remove it");
+        found.add(Rule::ActiveDeadline, "spec.template.spec.activeDeadlineSeconds", problem, "remove it");
     }
     if let Some(os) = spec.os.as_ref().filter(|os| os.name != "linux") {
         let problem = format!("is {}; the sidecar runs on Linux alone", os.name);
-        found.add("spec.template.spec.os.name", problem, "write linux, or remove it");
+        found.add(Rule::Os, "spec.template.spec.os.name", problem, "write linux, or remove it");
     }
     if let Some(seconds) = spec.termination_grace_period_seconds.filter(|seconds| *seconds < 0) {
         let remedy = "give what the application itself needs to end, in seconds; the drain's time is added";
-        found.add("spec.template.spec.terminationGracePeriodSeconds", format!("is {seconds}"), remedy);
+        found.add(
+            Rule::GracePeriod,
+            "spec.template.spec.terminationGracePeriodSeconds",
+            format!("is {seconds}"),
+            remedy,
+        );
     }
 }
 

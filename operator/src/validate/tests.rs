@@ -1,5 +1,6 @@
 //! Every rule with a case that breaks it and one that does not.
 
+mod cases;
 mod duplicates;
 
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use crate::{
 
 /// The faults as text.
 fn faults(observed: &Observed) -> Vec<String> {
-    validate(observed).faults.iter().map(|fault| format!("{}: {}", fault.reason, fault.message)).collect()
+    validate(observed).faults.iter().map(|fault| format!("{}: {}", fault.reason(), fault.message)).collect()
 }
 
 #[track_caller]
@@ -250,7 +251,7 @@ fn the_older_of_two_groups_with_one_consumer_group_goes_on() {
     observed.siblings = vec![sibling(older)];
     let found = validate(&observed).faults;
     assert_eq!(found.len(), 1);
-    assert_eq!(found[0].reason, Reason::DuplicateConsumerGroup);
+    assert_eq!(found[0].reason(), Reason::DuplicateConsumerGroup);
     assert!(found[0].message.starts_with(
         "spec.source.rocketmq.consumerGroup: is \"shop-orders\", as which the ConsumerGroup former consumes, which is \
          older; "

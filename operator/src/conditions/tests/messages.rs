@@ -12,6 +12,7 @@ use crate::{
         scene::{NOW, Scene, block, cut, ill},
         unreadable,
     },
+    validate::Rule,
 };
 
 fn has(text: &str, parts: &[&str]) {
@@ -104,7 +105,7 @@ fn faults_and_notices_are_all_told() {
     let notice = |message: &str| Notice { reason: Reason::OwnPreStopHook, message: message.to_owned() };
     scene.notices = vec![notice("container app has a hook"), notice("container b has one")];
     has(&scene.message("Ready"), &["container app has a hook; container b has one"]);
-    let fault = |message: &str| Fault { reason: Reason::InvalidSpec, message: message.to_owned() };
+    let fault = |message: &str| Fault { rule: Rule::Contract, message: message.to_owned() };
     scene.faults = vec![fault("first mistake"), fault("second mistake")];
     has(&scene.message("Stalled"), &["first mistake; second mistake"]);
     has(&scene.message("Ready"), &["first mistake; second mistake"]);
@@ -113,7 +114,7 @@ fn faults_and_notices_are_all_told() {
 #[test]
 fn they_are_bounded_between_characters() {
     let mut scene = Scene::new();
-    scene.faults = vec![Fault { reason: Reason::InvalidSpec, message: "ä".repeat(5000) }];
+    scene.faults = vec![Fault { rule: Rule::Contract, message: "ä".repeat(5000) }];
     let message = scene.message("Stalled");
     assert!(message.len() <= MESSAGE_MAX && message.len() > MESSAGE_MAX - 8 && message.ends_with("ä..."));
     assert_eq!(bounded("x".repeat(MESSAGE_MAX)).len(), MESSAGE_MAX);

@@ -12,6 +12,7 @@ use crate::{
         ApplyFailure,
         scene::{Scene, block, cut, ill},
     },
+    validate::Rule,
 };
 
 const WELL: [(&str, &str); 8] = [
@@ -65,8 +66,8 @@ fn check(rows: &[Row]) {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-fn fault(scene: &mut Scene, reason: Reason) {
-    scene.faults.push(Fault { reason, message: "spec.delivery.port: is taken".to_owned() });
+fn fault(scene: &mut Scene, rule: Rule) {
+    scene.faults.push(Fault { rule, message: "spec.delivery.port: is taken".to_owned() });
 }
 
 fn fails(scene: &mut Scene, for_good: bool) {
@@ -119,11 +120,11 @@ const WANTED: &[Row] = &[
     ("0 replicas, pods still end", |s| s.scale_to_zero(), "Ready=True/ScaledToZero Reconciling=True/Scaling SourceConnected=Unknown/ScaledToZero ApplicationHealthy=Unknown/ScaledToZero QueuesOwned=Unknown/ScaledToZero Blocked=Unknown/ScaledToZero"),
     ("paused, application ill", |s| { s.pause(); s.all_left(); s.says("a", |p| ill(p, Health::Unhealthy, Reason::HealthCheckFailed)) }, "Ready=True/PausedBySpec SourceConnected=Unknown/NotConnecting ApplicationHealthy=False/HealthCheckFailed QueuesOwned=Unknown/PausedBySpec Blocked=Unknown/PausedBySpec Paused=True/PausedBySpec"),
     ("resumed, not read yet", |s| { s.pause(); s.all_left(); s.group.spec.state = lockstep_contract::RunState::Running }, "Reconciling=True/Configuring SourceConnected=Unknown/NotConnecting QueuesOwned=False/QueuesWithoutOwner Paused=True/Configuring"),
-    ("faulty spec", |s| fault(s, Reason::InvalidSpec), "Ready=False/InvalidSpec Reconciling=False/InvalidSpec Stalled=True/InvalidSpec"),
-    ("faulty template, nothing built", |s| { fault(s, Reason::InvalidTemplate); s.deployment = None; s.pods.clear(); s.reports.clear() }, "Ready=False/InvalidTemplate Reconciling=False/InvalidTemplate Stalled=True/InvalidTemplate SourceConnected=Unknown/Starting ApplicationHealthy=Unknown/Starting QueuesOwned=Unknown/Starting Blocked=Unknown/Starting"),
-    ("faulty spec, paused", |s| { fault(s, Reason::InvalidSpec); s.pause(); s.all_left() }, "Ready=False/InvalidSpec Reconciling=False/InvalidSpec Stalled=True/InvalidSpec SourceConnected=Unknown/NotConnecting QueuesOwned=Unknown/PausedBySpec Blocked=Unknown/PausedBySpec Paused=True/PausedBySpec"),
-    ("a second group", |s| fault(s, Reason::DuplicateConsumerGroup), "Ready=False/DuplicateConsumerGroup Reconciling=False/DuplicateConsumerGroup Stalled=True/DuplicateConsumerGroup"),
-    ("somebody else's child", |s| { fault(s, Reason::ChildNotOwned); s.live().metadata.owner_references = None }, "Ready=False/ChildNotOwned Reconciling=False/ChildNotOwned Stalled=True/ChildNotOwned"),
+    ("faulty spec", |s| fault(s, Rule::Contract), "Ready=False/InvalidSpec Reconciling=False/InvalidSpec Stalled=True/InvalidSpec"),
+    ("faulty template, nothing built", |s| { fault(s, Rule::PortThere); s.deployment = None; s.pods.clear(); s.reports.clear() }, "Ready=False/InvalidTemplate Reconciling=False/InvalidTemplate Stalled=True/InvalidTemplate SourceConnected=Unknown/Starting ApplicationHealthy=Unknown/Starting QueuesOwned=Unknown/Starting Blocked=Unknown/Starting"),
+    ("faulty spec, paused", |s| { fault(s, Rule::Contract); s.pause(); s.all_left() }, "Ready=False/InvalidSpec Reconciling=False/InvalidSpec Stalled=True/InvalidSpec SourceConnected=Unknown/NotConnecting QueuesOwned=Unknown/PausedBySpec Blocked=Unknown/PausedBySpec Paused=True/PausedBySpec"),
+    ("a second group", |s| fault(s, Rule::OneGroup), "Ready=False/DuplicateConsumerGroup Reconciling=False/DuplicateConsumerGroup Stalled=True/DuplicateConsumerGroup"),
+    ("somebody else's child", |s| { fault(s, Rule::ChildOwned); s.live().metadata.owner_references = None }, "Ready=False/ChildNotOwned Reconciling=False/ChildNotOwned Stalled=True/ChildNotOwned"),
     ("a child of another group", |s| s.live().metadata.owner_references.as_mut().unwrap()[0].uid = "other".to_owned(), "Ready=False/PodsNotReady Reconciling=True/RollingOut"),
     ("a child that another controls", |s| s.live().metadata.owner_references.as_mut().unwrap()[0].controller = None, "Ready=False/PodsNotReady Reconciling=True/RollingOut"),
     ("refused for good", |s| fails(s, true), "Ready=False/ChildRefused Reconciling=False/ChildRefused Stalled=True/ChildRefused"),
