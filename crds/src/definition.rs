@@ -42,21 +42,14 @@ pub fn yaml() -> String {
 
 /// The outline as the text of a file.
 pub fn outline() -> String {
-    let mut crd = json();
-    let versions = crd.pointer_mut("/spec/versions").map(Value::take).unwrap_or_default();
-    let versions = match versions {
-        Value::Array(versions) => versions,
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_) => Vec::new(),
-    };
-    let outlined = versions.into_iter().map(|mut version| {
-        let schema = version.pointer_mut("/schema/openAPIV3Schema").map(Value::take);
-        let schema = schema.map(outlined).unwrap_or_default();
-        json!({
-            "name": version["name"], "served": version["served"], "subresources": version["subresources"],
-            "schema": {"openAPIV3Schema": schema},
-        })
-    });
-    format!("{}\n", json!({"spec": {"versions": outlined.collect::<Vec<_>>()}}))
+    let mut versions = json().pointer_mut("/spec/versions").map(Value::take).unwrap_or_default();
+    for version in versions.as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {
+        version.retain(|name, _| ["name", "schema", "served", "subresources"].contains(&name.as_str()));
+        if let Some(schema) = version.get_mut("schema").and_then(|schema| schema.get_mut("openAPIV3Schema")) {
+            *schema = outlined(schema.take());
+        }
+    }
+    format!("{}\n", json!({ "spec": { "versions": versions } }))
 }
 
 fn outlined(node: Value) -> Value {

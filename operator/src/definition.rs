@@ -57,10 +57,10 @@ struct Node {
     #[serde(rename = "type")]
     kind: Option<String>,
     #[serde(default)]
-    properties: BTreeMap<String, Node>,
-    items: Option<Box<Node>>,
+    properties: BTreeMap<String, Self>,
+    items: Option<Box<Self>>,
     #[serde(rename = "additionalProperties")]
-    values: Option<Box<Node>>,
+    values: Option<Box<Self>>,
     #[serde(default, rename = "enum")]
     words: Vec<Value>,
     #[serde(default, rename = "x-kubernetes-preserve-unknown-fields")]

@@ -23,7 +23,7 @@ fn observed(case: &Case, manifest: Value) -> Option<Observed> {
     let name = group.metadata.name.clone();
     let mut observed = Observed::alone(group);
     if let Some(beside) = case.beside() {
-        match beside["kind"].as_str().unwrap() {
+        match beside["kind"].as_str().unwrap_or_default() {
             "ConsumerGroup" => observed.siblings.push(object(beside)),
             "ConfigMap" => observed.config_maps.push(object(beside)),
             "PodDisruptionBudget" => observed.disruption_budgets.push(object(beside)),
