@@ -16,7 +16,7 @@ use lockstep_contract::{ConfigStatus, ConsumerGroup, names};
 use lockstep_model::{Capabilities, DeadLetterBy};
 use thiserror::Error;
 use tokio::{
-    sync::{mpsc, watch},
+    sync::{mpsc, oneshot, watch},
     task::JoinSet,
     time::timeout,
 };
@@ -153,7 +153,8 @@ pub async fn serve<B: Broker>(broker: B, plan: Plan) -> Result<Ended, StartError
     let drain_timeout = allowed_drain(&group);
     let reload = Reload::new(&plan, shared, engine.clone(), drain_timeout, Arc::clone(&http), gate);
     tasks.spawn(reload.run(plan.assignment, commands.clone()));
-    tasks.spawn(signals::drain_at_signal(signals, commands));
+    let (came, signalled) = oneshot::channel();
+    tasks.spawn(signals::drain_at_signal(signals, commands, came));
 
     let setup = Setup {
         clock: plan.clock,
@@ -167,12 +168,14 @@ pub async fn serve<B: Broker>(broker: B, plan: Plan) -> Result<Ended, StartError
     };
     let ended = runtime::run(broker, http, setup, receiver).await;
     match ended {
-        Ended::Drained => info!("lockstep-sidecar ended: drained"),
+        Ended::Drained => info!("drained: nothing is in flight, every queue is given back"),
         Ended::Cut => warn!(
-            "lockstep-sidecar ended: attempts were cut, their messages are delivered again; \
-             raise drain.timeoutSeconds when this happens in a drain"
+            "attempts were cut, their messages are delivered again; raise drain.timeoutSeconds when this happens in \
+             a drain"
         ),
     }
+    outlive_the_application(signalled, drain_timeout).await;
+    info!("lockstep-sidecar ended");
     tasks.shutdown().await;
     drop(stop);
     if timeout(LAST_WORDS, &mut server).await.is_err() {
@@ -279,6 +282,18 @@ fn identity(group: &str, client_id: &str, shared: &Arc<Shared>) -> admin::Identi
 fn shutdown_time() -> Duration {
     let seconds = env::var(names::env::APPLICATION_GRACE_SECONDS).ok().and_then(|text| text.parse().ok());
     Duration::from_secs(seconds.unwrap_or(GRACE_SECONDS))
+}
+
+/// In a pod the drain that a hook began may be over while the application still runs: its own hook asks here until
+/// nothing is in flight. SIGTERM comes when the application has ended. A pod would be killed by then, so without one
+/// nobody ends this pod, and a new process takes up the work.
+async fn outlive_the_application(signalled: oneshot::Receiver<()>, drain_timeout: Duration) {
+    if !in_pod() {
+        return;
+    }
+    if timeout(drain_timeout + shutdown_time(), signalled).await.is_err() {
+        warn!("a drain was asked for and no SIGTERM followed: the pod does not end; beginning anew");
+    }
 }
 
 /// Tells the loop the outcome of each health check. An application that is not healthy is asked quickly, so that its

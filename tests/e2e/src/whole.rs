@@ -11,6 +11,7 @@ mod outages;
 mod rights;
 mod rollouts;
 mod secrets;
+mod termination;
 mod upgrade;
 
 use crate::{runner::Scenario, site::Site};
@@ -19,7 +20,8 @@ use crate::{runner::Scenario, site::Site};
 pub const BESIDE: &[Scenario<Site>] = &[
     Scenario { name: "rollouts", run: rollouts::under_load },
     Scenario { name: "crashes", run: crashes::pods_and_containers },
-    Scenario { name: "termination_order", run: rollouts::termination_order },
+    Scenario { name: "termination_order", run: termination::termination_order },
+    Scenario { name: "own_containers", run: termination::own_containers },
     Scenario { name: "bad_deploy", run: deploys::not_found },
     Scenario { name: "unhealthy_application", run: outages::unhealthy_application },
     Scenario { name: "secrets", run: secrets::rotation },

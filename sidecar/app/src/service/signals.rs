@@ -1,6 +1,6 @@
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
-    sync::mpsc,
+    sync::{mpsc, oneshot},
 };
 use tracing::info;
 
@@ -28,9 +28,15 @@ impl Signals {
     }
 }
 
-/// The first signal begins the drain.
-pub(super) async fn drain_at_signal(mut signals: Signals, commands: mpsc::Sender<Command>) {
+/// The first signal begins the drain; `came` tells of it.
+pub(super) async fn drain_at_signal(
+    mut signals: Signals,
+    commands: mpsc::Sender<Command>,
+    came: oneshot::Sender<()>,
+) {
     signals.next().await;
+    // Nobody waits for it before a drain is over.
+    came.send(()).ok();
     info!("asked to end: draining; a second signal ends at once");
     // A closed channel means that a drain is over.
     drop(commands.send(Command::Drain).await);

@@ -43,13 +43,30 @@ async fn a_second_signal_ends_at_once_with_1_and_the_next_start_waits() {
 }
 
 #[tokio::test]
-async fn pre_stop_begins_the_drain_and_returns() {
+async fn pre_stop_begins_the_drain_and_the_process_lives_until_sigterm() {
     let (_app, callback) = App::start().await;
     let mut rig = Rig::start(&callback, "").await;
     rig.until("it is ready", |status| status["ready"] == true).await;
     let output = run(&["pre-stop", "--admin-port", &rig.admin_port.to_string()]);
     assert_eq!(output.status.code(), Some(0));
+    until("it has drained", || rig.logs().contains("\"drained: ")).await;
+    // The application's own hook may ask as late as this.
+    assert_eq!(rig.get("/wait-for-drain/uid-1").await.0, 200);
+    assert_eq!(rig.get("/live").await.0, 200);
+    rig.signal("-TERM");
     assert_eq!(rig.ended().await.code(), Some(0), "{}", rig.logs());
+}
+
+#[tokio::test]
+async fn a_drain_that_no_sigterm_follows_ends_the_process() {
+    let (_app, callback) = App::start().await;
+    let environment = [("LOCKSTEP_APPLICATION_GRACE_SECONDS", "1"), ("LOCKSTEP_DRAIN_SECONDS", "1")];
+    let mut rig = Rig::start_with(&callback, "", &environment).await;
+    rig.until("it is ready", |status| status["ready"] == true).await;
+    let output = run(&["pre-stop", "--admin-port", &rig.admin_port.to_string()]);
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(rig.ended().await.code(), Some(0), "{}", rig.logs());
+    assert!(rig.logs().contains("no SIGTERM followed"), "{}", rig.logs());
 }
 
 #[tokio::test]

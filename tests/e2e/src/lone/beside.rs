@@ -55,11 +55,22 @@ pub(super) fn go_on(site: &LoneSite, _: &Plan) -> String {
 
     site.api.delete(&format!("{deployments}/taken"), &json!({"propagationPolicy": "Background"}));
     site.api.delete(&of("elder"), &json!({"propagationPolicy": "Background"}));
+    let waits = |group: &Value| {
+        condition(group, "Reconciling").is_some_and(|(_, _, message)| message.contains("is waited for"))
+    };
+    site.api.await_object(&of("younger"), "the elder's pods are waited for", SEEN_WITHIN, waits);
+    collect(site, &namespace, "elder");
     ready("younger");
     ready("taken");
     let waited = site.api.get(&of("younger")).unwrap();
     assert!(holds(&waited, "Stalled", "False"), "{waited:#}");
     message
+}
+
+/// What a cluster's garbage collector does when a group is gone.
+fn collect(site: &LoneSite, namespace: &str, name: &str) {
+    site.api.delete(&format!("{}/{name}", paths::deployments(namespace)), &json!({}));
+    site.api.delete(&paths::pods_of(namespace, name), &json!({"gracePeriodSeconds": 0}));
 }
 
 fn foreign_deployment(name: &str) -> Value {

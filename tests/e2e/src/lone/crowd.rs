@@ -15,6 +15,8 @@ use crate::{
 const RESIDENT_BYTES: u64 = 40_000_000;
 /// Within what time a change of a group must be seen in its children, for 99 of 100.
 const CHANGE_WITHIN: Duration = Duration::from_secs(1);
+/// Within what time a changing backlog must be written first: a minute after the last status, and a poll.
+const BACKLOG_WITHIN: Duration = Duration::from_secs(90);
 /// How many changes are timed at least: the slowest one of a hundred may be slower.
 const CHANGES: usize = 100;
 /// Namespaces that the groups are spread over.
@@ -66,20 +68,29 @@ pub(super) fn many_groups(site: &LoneSite, plan: &Plan) -> String {
 
     site.fakes.change_backlog(true);
     let writes = site.writes();
-    pause(plan.quiet);
-    site.fakes.change_backlog(false);
     // The backlogs of groups of earlier scenarios change too.
-    let mut seen = writes.seen();
-    seen.retain(|write| write.contains(" crowd-"));
-    // One at once, since the last one was long ago, and one for each whole minute.
-    let most = plan.groups * (1 + usize::try_from(plan.quiet.as_secs() / 60).unwrap());
-    assert!(!seen.is_empty(), "the backlog was never written");
+    let written = || {
+        let mut seen = writes.seen();
+        seen.retain(|write| write.contains(" crowd-"));
+        seen
+    };
+    let since = Instant::now();
+    wait_until("a backlog is written, a minute after the last status at the latest", BACKLOG_WITHIN, || {
+        pause(Duration::from_millis(500));
+        !written().is_empty()
+    });
+    pause(plan.quiet);
+    let watched = since.elapsed();
+    let seen = written();
+    site.fakes.change_backlog(false);
+    // One at once, where the last one was long ago, and one for each minute.
+    let most = plan.groups * (1 + usize::try_from(watched.as_secs() / 60).unwrap());
     assert!(
         seen.len() <= most,
         "{} writes for {} groups in {:?}: {seen:#?}",
         seen.len(),
         plan.groups,
-        plan.quiet
+        watched
     );
     let strangers: Vec<_> = seen.iter().filter(|write| !write.contains("consumergroups status")).collect();
     assert!(strangers.is_empty(), "{strangers:?}");
@@ -91,7 +102,7 @@ pub(super) fn many_groups(site: &LoneSite, plan: &Plan) -> String {
         plan.groups,
         served.as_secs_f32(),
         seen.len(),
-        plan.quiet,
+        watched,
         f64::from(u32::try_from(resident).unwrap()) / 1e6
     )
 }

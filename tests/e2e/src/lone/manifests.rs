@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use http::Method;
-use lockstep_crds::cases::{Base, Case, Refused};
+use lockstep_crds::cases::{Case, Refused};
 use serde_json::Value;
 
 use super::LoneSite;
@@ -49,7 +49,9 @@ pub(super) fn kept_and_broken(site: &LoneSite, _: &Plan) -> String {
         says(case, message);
     }
     // The good ones are served though bad ones are beside them; other sources come later.
-    let served = |case: &Case| case.refused != Refused::ByApiServer && case.base == Base::Rocket;
+    let served = |case: &Case| {
+        case.refused != Refused::ByApiServer && case.keeping()["spec"]["source"]["rocketmq"].is_object()
+    };
     for (number, case) in Case::all().enumerate().filter(|(_, case)| served(case)) {
         let name = case.keeping()["metadata"]["name"].as_str().unwrap().to_owned();
         let path = format!("{}/{name}", paths::deployments(&format!("keeps-{number}")));
@@ -74,10 +76,13 @@ fn write(
 ) -> Result<String, Refusal> {
     site.namespace(namespace);
     if let Some(beside) = case.beside() {
-        let path = if beside["kind"] == "Deployment" {
-            paths::deployments(namespace)
-        } else {
-            paths::groups(namespace)
+        let path = match beside["kind"].as_str() {
+            Some("Deployment") => paths::deployments(namespace),
+            Some("ConfigMap") => paths::core(namespace, "configmaps"),
+            Some("PodDisruptionBudget") => {
+                format!("/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets")
+            }
+            Some(_) | None => paths::groups(namespace),
         };
         site.api.create(&path, &beside);
     }

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use http::Method;
+use lockstep_tests_support::time::wait_until;
 use serde_json::{Value, json};
 
-use super::{LoneSite, crowd};
+use super::{LoneSite, crowd, operator::Operator};
 use crate::{
     api::{condition, holds, paths},
     plan::Plan,
@@ -63,6 +64,28 @@ pub(super) fn definition(site: &LoneSite, _: &Plan) -> String {
     site.api.merge(&of("dreaming"), &json!({"spec": {"state": "Running"}}));
     ready("dreaming");
     assert_eq!(operator.get("/live").0, 200);
+    told(&operator, "newer than this operator", "spec.novelty", 0);
+    older(site, &before);
     site.api.merge(DEFINITION, &json!({"spec": before["spec"]}));
     message
+}
+
+/// A definition without a field that the operator knows is told from the start on.
+fn older(site: &LoneSite, before: &Value) {
+    let mut older = before["spec"].clone();
+    let spec = &mut older["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
+    spec["properties"].as_object_mut().unwrap().remove("podDisruptionBudget").unwrap();
+    site.api.merge(DEFINITION, &json!({"spec": older}));
+    told(&site.operator("older"), "older than this operator", "spec.podDisruptionBudget", 1);
+    site.api.merge(DEFINITION, &json!({"spec": before["spec"]}));
+    told(&site.operator("equal"), "the installed definition is this operator's", "", 0);
+}
+
+fn told(operator: &Operator, words: &str, field: &str, outdated: u8) {
+    wait_until(&format!("{words}: {field}"), JUDGED_WITHIN, || {
+        let said = operator.process.output();
+        said.lines().any(|line| line.contains(words) && line.contains(field))
+    });
+    let (_, metrics) = operator.get("/metrics");
+    assert!(metrics.contains(&format!("\nlockstep_operator_crd_outdated {outdated}\n")), "{metrics}");
 }

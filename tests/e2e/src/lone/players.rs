@@ -87,7 +87,9 @@ pub(super) fn follow(api: &Api, shared: &Shared, deployment: &Value, until: Step
         "availableReplicas": wanted, "fullyLabeledReplicas": wanted,
     }});
     api.request(Method::PATCH, &format!("{sets}/{set_name}/status"), Some(&counts))?;
-    let status = json!({"status": complete(deployment, wanted)});
+    let containers = deployment["spec"]["template"]["spec"]["containers"].as_array();
+    let ready = if containers.into_iter().flatten().all(has_image) { wanted } else { 0 };
+    let status = json!({"status": complete(deployment, wanted, ready)});
     api.request(Method::PATCH, &format!("{}/{name}/status", paths::deployments(&namespace)), Some(&status))?;
     Ok(())
 }
@@ -133,11 +135,23 @@ fn running(shared: &Shared, pod: &Value, group: &str) -> Value {
         uid: text(&pod["metadata"]["uid"]),
         cold_hash: text(&pod["metadata"]["annotations"][annotations::COLD_HASH]),
     });
-    let conditions = ["PodScheduled", "Initialized", "ContainersReady", "Ready"]
-        .map(|kind| json!({"type": kind, "status": "True", "lastTransitionTime": SOME_TIME}));
+    let runs = pod["spec"]["containers"].as_array().into_iter().flatten().all(has_image);
+    let holds = |kind: &str| runs || !matches!(kind, "ContainersReady" | "Ready");
+    let conditions = ["PodScheduled", "Initialized", "ContainersReady", "Ready"].map(|kind| {
+        let status = if holds(kind) { "True" } else { "False" };
+        json!({"type": kind, "status": status, "lastTransitionTime": SOME_TIME})
+    });
     let running = |list: &Value| -> Vec<Value> {
         let containers = list.as_array().cloned().unwrap_or_default();
         let status = |container: Value| {
+            if !has_image(&container) {
+                return json!({
+                    "name": container["name"], "ready": false, "started": false, "restartCount": 0,
+                    "image": container["image"], "imageID": "", "state": {"waiting": {
+                        "reason": "InvalidImageName", "message": "failed to parse the image's name",
+                    }},
+                });
+            }
             json!({
                 "name": container["name"], "ready": true, "started": true, "restartCount": 0,
                 "image": container["image"], "imageID": "fake", "state": {"running": {"startedAt": SOME_TIME}},
@@ -146,14 +160,21 @@ fn running(shared: &Shared, pod: &Value, group: &str) -> Value {
         containers.into_iter().map(status).collect()
     };
     json!({
-        "phase": "Running", "podIP": address, "podIPs": [{"ip": address}], "startTime": SOME_TIME,
+        "phase": if runs { "Running" } else { "Pending" }, "podIP": address, "podIPs": [{"ip": address}], "startTime": SOME_TIME,
         "conditions": conditions, "containerStatuses": running(&pod["spec"]["containers"]),
         "initContainerStatuses": running(&pod["spec"]["initContainers"]),
     })
 }
 
-/// The status of a Deployment whose pods are all as it wants.
-fn complete(deployment: &Value, pods: u64) -> Value {
+/// Whether a kubelet could read the name of a container's image: a repository has no capitals.
+fn has_image(container: &Value) -> bool {
+    let image = container["image"].as_str().unwrap_or_default();
+    let name = image.rsplit_once(':').map_or(image, |(name, _)| name);
+    !name.contains(char::is_uppercase)
+}
+
+/// The status of a Deployment whose pods are all as it wants, and of which so many are ready.
+fn complete(deployment: &Value, pods: u64, ready: u64) -> Value {
     let condition = |kind: &str, reason: &str| {
         json!({
             "type": kind, "status": "True", "reason": reason, "message": "", "lastTransitionTime": SOME_TIME,
@@ -161,10 +182,10 @@ fn complete(deployment: &Value, pods: u64) -> Value {
         })
     };
     json!({
-        "observedGeneration": deployment["metadata"]["generation"], "replicas": pods, "readyReplicas": pods,
-        "updatedReplicas": pods, "availableReplicas": pods,
+        "observedGeneration": deployment["metadata"]["generation"], "replicas": pods, "readyReplicas": ready,
+        "updatedReplicas": pods, "availableReplicas": ready,
         "conditions": [
-            condition("Available", "MinimumReplicasAvailable"), condition("Progressing", "NewReplicaSetAvailable"),
+            condition("Available", "MinimumReplicasAvailable"), condition("Progressing", if ready == pods { "NewReplicaSetAvailable" } else { "ReplicaSetUpdated" }),
         ],
     })
 }

@@ -71,8 +71,10 @@ pub(super) fn out_of_memory(site: &Site, _: &Plan) -> String {
     site.api.await_object(&path, "the application was killed and started again", PATIENCE, |pod: &Value| {
         let app = container(pod, "app");
         let end = &app["lastState"]["terminated"];
-        // The runtime may miss the kernel's word and see only SIGKILL.
-        (end["reason"] == "OOMKilled" || end["exitCode"] == 137) && app["ready"] == true
+        // The kubelet may have removed what is left of the dead container, and may have seen only its SIGKILL.
+        let how = end.is_null() || end["reason"] == "OOMKilled" || end["exitCode"] == 137;
+        assert!(how, "the application ended otherwise: {end}");
+        app["restartCount"].as_u64() >= Some(1) && app["ready"] == true
     });
     world.await_settled(PATIENCE);
     world.await_more_done(200);

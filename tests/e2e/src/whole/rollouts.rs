@@ -1,10 +1,7 @@
 //! Pods come and go under load: nothing is lost, reordered, repeated or charged.
 
-use std::time::Duration;
-
 use http::Method;
-use lockstep_history::{Event, Outcome};
-use lockstep_tests_support::{http::call, time::wait_until};
+use lockstep_tests_support::http::call;
 use serde_json::{Value, json};
 
 use crate::{
@@ -94,70 +91,4 @@ fn fail_liveness(world: &World<'_>, pod: &Value) {
             container["name"] == "app" && restarted && container["ready"] == true
         })
     });
-}
-
-/// The last answer comes before the application's SIGTERM, and that before the sidecar's end.
-pub(super) fn termination_order(site: &Site, _: &Plan) -> String {
-    let mut world = World::new(site, "termination");
-    // Work takes half a second, so that requests run when the pod is told to end.
-    let rules = "answer 200 delay=500000".to_owned();
-    world.apply(&Setting { replicas: 1, rules, ..Setting::default() });
-    world.await_settled(PATIENCE);
-    world.publish(20);
-    world.await_more_done(8);
-    let pod = world.pods().swap_remove(0);
-    let name = pod["metadata"]["name"].as_str().unwrap();
-    let follow =
-        ["--namespace", &world.namespace, "logs", "--follow", "--timestamps", name, "--container=lockstep"];
-    let (mut logs, file) = site.cluster.follow("termination", &follow);
-    wait_until("the sidecar's log is followed", PATIENCE, || !logs.output().is_empty());
-    world.kubectl(&["delete", "pod", name, "--wait=true"]);
-    logs.wait(Duration::from_secs(30));
-    let log = std::fs::read_to_string(file).unwrap();
-    let last = log.lines().last().unwrap_or_default();
-    let sidecar_end = micros(last.split(' ').next().unwrap_or_default());
-    let marks = site.collector.marks(name);
-    let mark = |what: &str| marks.iter().find(|mark| mark.what == what).map(|mark| mark.at);
-    let (Some(terminated), Some(ended)) = (mark("terminated"), mark("ends")) else {
-        panic!("the application was not told to end: {marks:?}");
-    };
-    let history = site.collector.history(&world.topic);
-    let mut ours = std::collections::BTreeSet::new();
-    let mut last_answer = 0;
-    for event in history.events() {
-        match event {
-            Event::Start { post, consumer, .. } if **consumer == *name => {
-                ours.insert(post.clone());
-            }
-            Event::End { post, at, outcome } if ours.contains(post) => {
-                assert_ne!(*outcome, Outcome::Broken, "{post} was broken off");
-                last_answer = last_answer.max(*at);
-            }
-            Event::Start { .. }
-            | Event::End { .. }
-            | Event::Published { .. }
-            | Event::Commit { .. }
-            | Event::Final { .. }
-            | Event::Fault { .. } => {}
-        }
-    }
-    assert!(last_answer > 0, "the pod delivered nothing");
-    assert!(last_answer < terminated, "an answer at {last_answer} came after SIGTERM at {terminated}");
-    assert!(
-        ended < sidecar_end,
-        "the application ended at {ended}, the sidecar's last word was at {sidecar_end}: {last}"
-    );
-    wait_until("the other pod goes on", PATIENCE, || !world.pods().is_empty());
-    format!(
-        "SIGTERM {} ms after the last answer, the sidecar's end {} ms after the application's; {}",
-        (terminated - last_answer) / 1_000,
-        (sidecar_end - ended) / 1_000,
-        world.judge()
-    )
-}
-
-/// A timestamp of RFC 3339 with a `Z`, in microseconds since 1970.
-fn micros(text: &str) -> u64 {
-    let time: jiff::Timestamp = text.parse().unwrap_or_else(|error| panic!("no timestamp: {text}: {error}"));
-    u64::try_from(time.as_microsecond()).unwrap()
 }

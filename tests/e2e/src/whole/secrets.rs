@@ -12,7 +12,7 @@ use lockstep_tests_support::{
 use serde_json::{Value, json};
 
 use crate::{
-    api::condition,
+    api::{condition, holds},
     cluster::NODE,
     plan::Plan,
     site::{BROKER, LOCK_SECONDS, Site},
@@ -23,8 +23,11 @@ use crate::{
 /// (pulls, locks, commits, heartbeats) must be signed.
 const UNSIGNED: &str = "authenticationWhitelist=10,310,14,30,17,200";
 
+/// What a lost connection may cost in duplicates in a queue, as documented for `PerQueue`.
+const BOUND: u64 = 32;
+
 /// A missing Secret is a condition, and taken up when it comes; another key reaches the next connection, and no lease
-/// is lost over it.
+/// is lost over it; one that is deleted stops nothing before the next connection.
 pub(super) fn rotation(site: &Site, _: &Plan) -> String {
     let servers = RocketMqServers::start(RocketMqOptions {
         nodes: &["namesrv", BROKER],
@@ -87,10 +90,35 @@ pub(super) fn rotation(site: &Site, _: &Plan) -> String {
     let now: Vec<Value> =
         world.pods().iter().map(|pod| json!([pod["metadata"]["uid"], restarts(pod)])).collect();
     assert_eq!(now, pods, "a pod was restarted");
-    let verdict = world.judge();
     let lost = moved_since(site, &world, shared);
     assert!(lost.is_empty(), "leases were lost: {lost:?}");
-    format!("{verdict}")
+    deleted(&world, &proxy);
+    let now: Vec<Value> =
+        world.pods().iter().map(|pod| json!([pod["metadata"]["uid"], restarts(pod)])).collect();
+    assert_eq!(now, pods, "a pod was restarted when the Secret was gone");
+    format!("{}", world.judge())
+}
+
+/// Sessions outlive their Secret; the next connection says that it is gone, and goes on when it is back.
+fn deleted(world: &World<'_>, proxy: &Proxy) {
+    world.kubectl(&["delete", "secret", "broker"]);
+    wait_until("the key is in no pod any more", PATIENCE, || {
+        pause(LOOK_EVERY);
+        world.pods().iter().all(|pod| mounted(world, pod).is_empty())
+    });
+    world.await_more_done(200);
+    assert!(holds(&world.group(), "SourceConnected", "True"), "{:#}", world.group()["status"]);
+    world.fault("connections cut without a key for the next ones", BOUND, 1);
+    proxy.cut(false);
+    world.site.api.await_object(&world.group_path(), "the Secret is missed again", PATIENCE, |group| {
+        condition(group, "SourceConnected")
+            .is_some_and(|(status, reason, _)| (status, reason) == ("False", "SecretMissing"))
+    });
+    assert_eq!(world.pods().len(), 2);
+    assert!(world.pods().iter().all(|pod| holds(pod, "Ready", "True")), "{}", world.summary());
+    give(world, "second");
+    world.await_settled(PATIENCE);
+    world.await_more_done(200);
 }
 
 /// The queues that had more than one owner since then, with their epochs.
