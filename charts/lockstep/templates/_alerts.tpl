@@ -94,4 +94,12 @@ groups:
     annotations:
       summary: 'No operator of Lockstep leads'
       description: 'Messages flow on, but nobody follows changed manifests or writes conditions. Look at the logs of the operator in namespace {{ .Release.Namespace }}.'
+  - alert: LockstepDefinitionOutdated
+    expr: max(lockstep_operator_crd_outdated) == 1
+    for: 5m
+    labels:
+      {{- merge (dict "severity" "warning") $more | toYaml | nindent 6 }}
+    annotations:
+      summary: 'The definition of ConsumerGroup is older than the operator'
+      description: 'It is missing, or the API server drops or refuses fields that manifests may hold. The operator''s log names them. Run helm upgrade with crds.enabled, or: lockstep-operator crd | kubectl apply --server-side -f -'
 {{- end -}}
