@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The tests, with what they need installed or built by itself.
 #
-#   run.sh           the normal run: lint unit sim fuzz brokers; cluster, bench and soak only when they are named
+#   run.sh           the normal run: lint unit sim fuzz brokers cluster
 #   run.sh LAYER...  only these:
 #     lint     formatting, clippy, licences and bans, house rules
 #     unit     every crate's own tests; needs no broker
@@ -14,8 +14,8 @@
 #
 # The last line says how much passed and how much failed. Nothing is retried. Caches lie in
 # ${XDG_CACHE_HOME:-$HOME/.cache}/lockstep: fetched servers, tools, and one build folder per checkout
-# (CARGO_TARGET_DIR overrides it). Ports and folders are private, so several runs may go on at once, but only one with
-# the cluster a machine.
+# (CARGO_TARGET_DIR overrides it). Ports and folders are private, so several runs may go on at once; a machine bears one
+# cluster, so its layer waits for that of another run.
 
 set -uo pipefail
 
@@ -152,6 +152,8 @@ soak() {
 
 cluster() {
   local -x LOCKSTEP_CLUSTER=${LOCKSTEP_LENGTH:-normal} LOCKSTEP_IMAGES=$CARGO_TARGET_DIR/images LOCKSTEP_OPERATOR
+  # Another run of this machine may have it.
+  local -x CLUSTER_WAIT=3600
   bash tests/install.sh cluster || return
   bash tests/cluster/cluster.sh build || return
   bash tests/brokers/rocketmq/rocketmq.sh fetch || return
@@ -194,7 +196,7 @@ for layer in "$@"; do
     *) rm -rf "$run"; usage; exit 2 ;;
   esac
 done
-[ $# -gt 0 ] || set -- lint unit sim fuzz brokers
+[ $# -gt 0 ] || set -- lint unit sim fuzz brokers cluster
 
 failed=
 job=

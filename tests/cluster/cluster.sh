@@ -17,6 +17,7 @@
 #                      there, audit.log (writes only) and log/
 #   CLUSTER_API_PORT   default 6443; apiserver: a free one
 #   CLUSTER_ETCD_PORT  default 11379; apiserver: a free one; the next one is taken too
+#   CLUSTER_WAIT       how long up waits for the end of another cluster on this machine, in seconds (default 0)
 
 name=cluster
 BROKER_STATE=${CLUSTER_STATE:-${TMPDIR:-/tmp}/lockstep-cluster}

@@ -113,13 +113,18 @@ check_machine() {
 
 # One cluster a machine: the names of its bridge and tables and some of its ports are fixed.
 claim_machine() {
-  local other
-  if [ -s "$owner" ]; then
+  local other since=$SECONDS
+  while [ -s "$owner" ]; do
     other=$(cat "$owner")
     [ "$other" != "$state" ] || return 0
-    if (state=$other; pid_of kube-apiserver || pid_of containerd || pid_of kubelet) >/dev/null; then
+    (state=$other; pid_of kube-apiserver || pid_of containerd || pid_of kubelet) >/dev/null || break
+    if [ $((SECONDS - since)) -ge "${CLUSTER_WAIT:-0}" ]; then
       die "another cluster runs on this machine, in $other: end it with CLUSTER_STATE=$other $here/cluster.sh down"
     fi
+    [ $SECONDS -gt "$since" ] || say "waiting for the end of another cluster on this machine, in $other"
+    sleep 2
+  done
+  if [ -s "$owner" ]; then
     say "clearing away what a killed cluster left, in $other"
     CLUSTER_STATE=$other bash "$here/cluster.sh" down
   fi
