@@ -179,7 +179,7 @@ impl Rig {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let answer = request.send().await.unwrap();
+        let answer = request.send().await.unwrap_or_else(|error| panic!("{error:?}: {}", self.logs()));
         assert_eq!(answer.status(), 201);
         serde_json::from_slice(&answer.bytes().await.unwrap()).unwrap()
     }

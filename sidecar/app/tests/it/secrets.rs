@@ -56,6 +56,7 @@ async fn headers_that_are_missing_hold_delivery_and_are_taken_up_rotated_and_kep
     // Deleted: the former values stay, and it is told.
     rig.secret("headers/Authorization", None);
     let status = rig.until("it is told", |status| has_warning(status, "headersSecretRef")).await;
+    assert!(rig.logs().contains("can't be used; the former ones stay in use"), "{}", rig.logs());
     assert_eq!((&status["ready"], &status["application"]["reason"]), (&true.into(), &"Healthy".into()));
     rig.publish("kept").await;
     until("it is delivered", || app.bodies().last().unwrap() == "kept").await;
@@ -101,6 +102,9 @@ async fn signing_keys_that_can_not_be_used_hold_delivery_until_all_are_good() {
     let status = rig.until("the first is no key", says("SecretInvalid", "signing key 1")).await;
     assert!(!status.to_string().contains("no key at all"), "{status}");
     assert!(!rig.logs().contains("no key at all"));
+    // There were none before.
+    let told = |words: &str| rig.logs().contains(&format!("can't be used; {words}"));
+    assert!(told("nothing is delivered") && !told("the former ones"), "{}", rig.logs());
     assert!(app.bodies().is_empty());
     rig.secret("signing/0", Some("whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDI="));
     until("it is delivered", || app.bodies() == ["one"]).await;
