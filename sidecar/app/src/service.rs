@@ -167,13 +167,7 @@ pub async fn serve<B: Broker>(broker: B, plan: Plan) -> Result<Ended, StartError
         watch_closely,
     };
     let ended = runtime::run(broker, http, setup, receiver).await;
-    match ended {
-        Ended::Drained => info!("drained: nothing is in flight, every queue is given back"),
-        Ended::Cut => warn!(
-            "attempts were cut, their messages are delivered again; raise drain.timeoutSeconds when this happens in \
-             a drain"
-        ),
-    }
+    tell_end(ended);
     outlive_the_application(signalled, drain_timeout).await;
     info!("lockstep-sidecar ended");
     tasks.shutdown().await;
@@ -182,6 +176,16 @@ pub async fn serve<B: Broker>(broker: B, plan: Plan) -> Result<Ended, StartError
         server.abort();
     }
     Ok(ended)
+}
+
+fn tell_end(ended: Ended) {
+    match ended {
+        Ended::Drained => info!("drained: nothing is in flight, every queue is given back"),
+        Ended::Cut => warn!(
+            "attempts were cut, their messages are delivered again; raise drain.timeoutSeconds when this happens in \
+             a drain"
+        ),
+    }
 }
 
 impl Shared {
