@@ -193,6 +193,10 @@ pub const CEL_RULES: &[CelRule] = &[
         "is missing for policy: Queue; give the queue's name"), ".name"),
     told_at(rule("DeadLetterNameNeedless", "deadLetter", "self.policy == 'Queue' || !has(self.name)",
         "is given for policy: Broker; remove it, or write policy: Queue"), ".name"),
+    told_at(rule("DeadLetterLoop", ".", "!has(self.source.rabbitmq) || !has(self.deadLetter.name) || !(self.deadLetter.name in self.source.rabbitmq.queues)",
+        "is a queue that the group consumes itself; name another queue"), ".deadLetter.name"),
+    told_at(rule("AcknowledgementTimeout", ".", "!has(self.source.rabbitmq) || self.delivery.timeoutSeconds * 2 <= self.source.rabbitmq.acknowledgementTimeoutSeconds",
+        "is shorter than two attempts; lower spec.delivery.timeoutSeconds to half of it, or raise consumer_timeout in the broker and this with it"), ".source.rabbitmq.acknowledgementTimeoutSeconds"),
     told_at(rule("PortClash", ".", "self.delivery.port != self.sidecar.adminPort",
         "is the application's port; give the sidecar a port of its own"), ".sidecar.adminPort"),
 

@@ -8,6 +8,10 @@ use std::time::Duration;
 pub const LOCK_LIFETIME: Duration = Duration::from_secs(60);
 /// RabbitMQ's own default virtual host.
 pub const VHOST: &str = "/";
+/// The shortest that one lost packet does not end: a lease of 19 s and a dead owner found within 30 s.
+pub const HEARTBEAT: Duration = Duration::from_secs(10);
+/// RabbitMQ's own default (`consumer_timeout`, 30 minutes).
+pub const ACKNOWLEDGEMENT_TIMEOUT: Duration = Duration::from_secs(1800);
 /// The application listens beside the sidecar; both address families are tried.
 pub const HOST: &str = "localhost";
 /// The usual port of an HTTP application.

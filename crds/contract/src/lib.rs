@@ -28,7 +28,7 @@ pub use mistake::{Mistake, Mistakes, Rule, Warning};
 pub use parse::{Parsed, Strictness, parse, parse_mounted};
 pub use schema::schema_of;
 pub use source::{
-    ActiveMq, ActiveMqMode, Management, RabbitMq, RocketMq, SecretKeyRef, SecretRef, Source, SourceKind,
+    ActiveMq, ActiveMqMode, Management, QueueOwnership, RabbitMq, RocketMq, SecretKeyRef, SecretRef, Source, SourceKind,
     StartPosition, StartPositionType, Subscription, Tls, TlsMode,
 };
 pub use spec::{

@@ -101,6 +101,10 @@ rules! {
     DeadLetterPolicy,
     /// A dead-letter queue is named for `Queue` and only then.
     DeadLetterName,
+    /// Dead letters don't come back.
+    DeadLetterLoop,
+    /// Two attempts fit into the broker's acknowledgement timeout.
+    AcknowledgementTimeout,
     /// The application and the sidecar use different ports.
     PortClash,
 }

@@ -25,8 +25,8 @@ pub struct Source {
     /// An Apache ActiveMQ broker, reached over OpenWire.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub activemq: Option<ActiveMq>,
-    /// A Secret in the same namespace with the keys `username` and `password`, or `accessKey`, `secretKey` and if
-    /// needed `securityToken`. Absent = no authentication.
+    /// A Secret in the same namespace with the keys `username` and `password`, or for RocketMQ `accessKey`, `secretKey`
+    /// and if needed `securityToken`. Absent = no authentication; RabbitMQ: by `tls.clientCertSecretRef` (EXTERNAL).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub credentials_secret_ref: Option<SecretRef>,
     /// TLS to the broker. Absent = no TLS.
@@ -139,6 +139,30 @@ pub struct RabbitMq {
     /// The management API, to verify how the queues were declared. Absent = verified as far as AMQP allows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub management: Option<Management>,
+    /// Seconds between heartbeats; the broker may ask for fewer. A lease lasts twice as long, less one second, and a
+    /// broker takes two to three times as long to notice that an owner has vanished.
+    #[serde(rename = "heartbeatSeconds", with = "seconds", default = "heartbeat")]
+    #[schemars(with = "u32", range(min = 10, max = 20))]
+    pub heartbeat: Duration,
+    /// The broker's acknowledgement timeout (`consumer_timeout`) in seconds: a message that is not acknowledged within it
+    /// costs the channel. It can't be asked for. At least twice `delivery.timeoutSeconds`; a message that takes longer is
+    /// given back and taken again well before it.
+    #[serde(rename = "acknowledgementTimeoutSeconds", with = "seconds", default = "acknowledgement_timeout")]
+    #[schemars(with = "u32", range(min = 60, max = 86_400))]
+    pub acknowledgement_timeout: Duration,
+    /// What to do where it can't be verified that a queue hands its messages to one consumer at a time.
+    #[serde(default)]
+    pub ownership: QueueOwnership,
+}
+
+/// Whether queues must be seen to have one active consumer at a time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum QueueOwnership {
+    /// What can't be verified is told as `OwnershipUnverified`.
+    #[default]
+    Verified,
+    /// It is taken for granted and not told. What is seen to be wrong is refused all the same.
+    Assumed,
 }
 
 /// RabbitMQ's management API.
@@ -222,6 +246,14 @@ pub enum TlsMode {
 
 fn lock_lifetime() -> Duration {
     defaults::LOCK_LIFETIME
+}
+
+fn heartbeat() -> Duration {
+    defaults::HEARTBEAT
+}
+
+fn acknowledgement_timeout() -> Duration {
+    defaults::ACKNOWLEDGEMENT_TIMEOUT
 }
 
 fn vhost() -> String {

@@ -1,8 +1,10 @@
 //! Rules of `spec.source`, and of what depends on which source it is.
 
+use std::time::Duration;
+
 use super::{At, listed_once, texts};
 use crate::{
-    Rule,
+    Rule, defaults,
     mistake::Collector,
     words::{number_and_unit, shortened},
 };
@@ -56,6 +58,8 @@ pub(super) fn check(spec: &At<'_>, out: &mut Collector) {
     texts::secret_ref(&source.get("tls").get("caSecretRef"), out);
     texts::secret_ref(&source.get("tls").get("clientCertSecretRef"), out);
     dead_letter(&spec.get("deadLetter"), rabbitmq.is_given(), out);
+    dead_letter_loop(&spec.get("deadLetter"), &rabbitmq, out);
+    acknowledgement_timeout(&rabbitmq, &spec.get("delivery").get("timeoutSeconds"), out);
 }
 
 fn rocketmq(rocketmq: &At<'_>, out: &mut Collector) {
@@ -194,6 +198,39 @@ fn queues(kind: &At<'_>, out: &mut Collector) {
                 if text.len() > 255 { format!("has {} bytes", text.len()) } else { "is empty".to_owned() };
             out.add(Rule::Length, &at.path, problem, "give a queue's name of at most 255 bytes");
         }
+    }
+}
+
+/// A consumed queue would bring its dead letters back.
+fn dead_letter_loop(dead_letter: &At<'_>, rabbitmq: &At<'_>, out: &mut Collector) {
+    let name = dead_letter.get("name");
+    let queue = dead_letter.get("policy").text() == Some("Queue");
+    let Some(text) = name.text().filter(|_| queue) else { return };
+    if rabbitmq.get("queues").items().any(|consumed| consumed.text() == Some(text)) {
+        let problem = format!("is \"{}\", which the group consumes itself", shortened(text));
+        out.add(Rule::DeadLetterLoop, &name.path, problem, "name another queue");
+    }
+}
+
+/// One attempt runs, one more waits behind it: less room, and the broker takes messages away that are being worked on.
+fn acknowledgement_timeout(rabbitmq: &At<'_>, attempt: &At<'_>, out: &mut Collector) {
+    if !rabbitmq.is_given() {
+        return;
+    }
+    let at = rabbitmq.get("acknowledgementTimeoutSeconds");
+    let seconds = |at: &At<'_>, default: Duration| if at.is_given() { at.number() } else { Some(default.as_secs()) };
+    let (Some(within), Some(attempt)) =
+        (seconds(&at, defaults::ACKNOWLEDGEMENT_TIMEOUT), seconds(attempt, defaults::TIMEOUT))
+    else {
+        return;
+    };
+    if attempt.saturating_mul(2) > within {
+        let problem = format!("is {within}, shorter than two attempts (`delivery.timeoutSeconds`: {attempt})");
+        let remedy = format!(
+            "lower delivery.timeoutSeconds to {} or less, or raise consumer_timeout in the broker and this with it",
+            within / 2
+        );
+        out.add(Rule::AcknowledgementTimeout, &at.path, problem, remedy);
     }
 }
 

@@ -58,6 +58,9 @@ const CASES: &[Case] = &[
     Case(Rule::Range, Rocket, "spec: {delivery: {statusCodes: {done: [599]}}}", "spec: {delivery: {statusCodes: {done: [600]}}}", "spec.delivery.statusCodes.done[0]"),
     Case(Rule::Range, Rocket, "spec: {sidecar: {adminPort: 1024}}", "spec: {sidecar: {adminPort: 1023}}", "spec.sidecar.adminPort"),
     Case(Rule::Range, Rocket, "spec: {source: {rocketmq: {lockLifetimeSeconds: 10}}}", "spec: {source: {rocketmq: {lockLifetimeSeconds: 5}}}", "spec.source.rocketmq.lockLifetimeSeconds"),
+    Case(Rule::Range, Rabbit, "spec: {source: {rabbitmq: {heartbeatSeconds: 20}}}", "spec: {source: {rabbitmq: {heartbeatSeconds: 9}}}", "spec.source.rabbitmq.heartbeatSeconds"),
+    Case(Rule::Range, Rabbit, "spec: {source: {rabbitmq: {acknowledgementTimeoutSeconds: 86400}}}", "spec: {source: {rabbitmq: {acknowledgementTimeoutSeconds: 86401}}}", "spec.source.rabbitmq.acknowledgementTimeoutSeconds"),
+    Case(Rule::Choice, Rabbit, "spec: {source: {rabbitmq: {ownership: Assumed}}}", "spec: {source: {rabbitmq: {ownership: Sure}}}", "spec.source.rabbitmq.ownership"),
     Case(Rule::Choice, Rocket, "spec: {state: Paused}", "spec: {state: paused}", "spec.state"),
     Case(Rule::Choice, Rocket, "spec: {sidecar: {logLevel: debug}}", "spec: {sidecar: {logLevel: loud}}", "spec.sidecar.logLevel"),
     Case(Rule::Choice, Rocket, "spec: {retry: {whenExhausted: Skip}}", "spec: {retry: {whenExhausted: Drop}}", "spec.retry.whenExhausted"),
@@ -109,6 +112,9 @@ const CASES: &[Case] = &[
     Case(Rule::DeadLetterPolicy, Rocket, "spec: {deadLetter: {policy: Broker}}", "spec: {deadLetter: {policy: Queue, name: dead}}", "spec.deadLetter.policy"),
     Case(Rule::DeadLetterName, Rabbit, "spec: {deadLetter: {policy: Queue, name: dead}}", "spec: {deadLetter: {policy: Queue}}", "spec.deadLetter.name"),
     Case(Rule::DeadLetterName, Rabbit, "spec: {deadLetter: {policy: Broker}}", "spec: {deadLetter: {name: dead}}", "spec.deadLetter.name"),
+    Case(Rule::DeadLetterLoop, Rabbit, "spec: {deadLetter: {policy: Queue, name: dead}}", "spec: {deadLetter: {policy: Queue, name: orders-1}}", "spec.deadLetter.name"),
+    Case(Rule::AcknowledgementTimeout, Rabbit, "spec: {source: {rabbitmq: {acknowledgementTimeoutSeconds: 60}}}", "spec: {delivery: {timeoutSeconds: 901}}", "spec.source.rabbitmq.acknowledgementTimeoutSeconds"),
+    Case(Rule::AcknowledgementTimeout, Rabbit, "spec: {delivery: {timeoutSeconds: 900}}", "spec: {source: {rabbitmq: {acknowledgementTimeoutSeconds: 60}}, delivery: {timeoutSeconds: 31}}", "spec.source.rabbitmq.acknowledgementTimeoutSeconds"),
     Case(Rule::PortClash, Rocket, "spec: {delivery: {port: 15464}, sidecar: {adminPort: 15465}}", "spec: {delivery: {port: 15464}}", "spec.sidecar.adminPort"),
 ];
 
