@@ -59,8 +59,7 @@ fn wants_budget(group: &ConsumerGroup) -> bool {
 /// The kind of source, where the sidecar of this version has none of it: its pods would only fail to start.
 fn unsupported(group: &ConsumerGroup) -> Option<&'static str> {
     match group.spec.source.kind()? {
-        SourceKind::RocketMq(_) => None,
-        SourceKind::RabbitMq(_) => Some("rabbitmq"),
+        SourceKind::RocketMq(_) | SourceKind::RabbitMq(_) => None,
         SourceKind::ActiveMq(_) => Some("activemq"),
     }
 }
@@ -93,7 +92,7 @@ fn spec(group: &ConsumerGroup, verdict: &mut Verdict) {
     if let Some(kind) = unsupported(group) {
         let path = format!("spec.source.{kind}");
         let problem = format!("this version has no {kind} source");
-        verdict.fault(Rule::SourceSupported, &path, problem, "use rocketmq");
+        verdict.fault(Rule::SourceSupported, &path, problem, "use rocketmq or rabbitmq");
     }
     let replicas = group.spec.replicas;
     if replicas < 0 {

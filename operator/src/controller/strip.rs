@@ -1,4 +1,4 @@
-//! What the stores keep. With hundreds of groups the unread parts of objects would be most of the operator's memory.
+//! What the stores keep of objects: the parts that somebody reads.
 
 use k8s_openapi::{
     api::{
@@ -8,9 +8,10 @@ use k8s_openapi::{
     },
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
-use lockstep_contract::names::SIDECAR_CONTAINER;
+use lockstep_contract::names::{SIDECAR_CONTAINER, annotations};
 
 use super::Entry;
+use crate::{kept::Keep, rollout::Candidate};
 
 /// Large, and rewritten by every client-side `kubectl apply`.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
@@ -20,9 +21,13 @@ pub(super) fn group(entry: &mut Entry) {
     metadata(kube::Resource::meta_mut(entry));
 }
 
-/// Deployments: all but bookkeeping, since drift can be anywhere.
-pub(super) fn deployment(deployment: &mut Deployment) {
-    metadata(&mut deployment.metadata);
+/// All but bookkeeping, since drift can be anywhere.
+impl Keep for Deployment {
+    type Glance = Candidate;
+
+    fn strip(&mut self) {
+        metadata(&mut self.metadata);
+    }
 }
 
 /// ConfigMaps: all but bookkeeping.
@@ -36,19 +41,47 @@ pub(super) fn disruption_budget(budget: &mut PodDisruptionBudget) {
     budget.status = None;
 }
 
-/// ReplicaSets: which ConfigMaps their template names, and how many pods they have.
-pub(super) fn replica_set(replica_set: &mut ReplicaSet) {
-    metadata(&mut replica_set.metadata);
-    if let Some(pod) = replica_set.spec.template.as_mut().and_then(|template| template.spec.as_mut()) {
-        pod_spec(pod);
+/// Which ConfigMaps its template names, and how many pods it has.
+impl Keep for ReplicaSet {
+    type Glance = Nothing;
+
+    fn strip(&mut self) {
+        metadata(&mut self.metadata);
+        if let Some(pod) = self.spec.template.as_mut().and_then(|template| template.spec.as_mut()) {
+            pod_spec(pod);
+        }
     }
 }
 
-/// Pods: how they are, which ConfigMaps they name, and the sidecar's ports.
-pub(super) fn pod(pod: &mut Pod) {
-    metadata(&mut pod.metadata);
-    if let Some(spec) = pod.spec.as_mut() {
-        pod_spec(spec);
+/// How it is, which ConfigMaps it names, and the sidecar's ports.
+impl Keep for Pod {
+    type Glance = IsMember;
+
+    fn strip(&mut self) {
+        metadata(&mut self.metadata);
+        if let Some(spec) = self.spec.as_mut() {
+            pod_spec(spec);
+        }
+    }
+}
+
+/// Nothing is known at a glance.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Nothing;
+
+impl<K> From<&K> for Nothing {
+    fn from(_: &K) -> Self {
+        Self
+    }
+}
+
+/// Whether a pod says as whom it takes part at a broker.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct IsMember(pub(crate) bool);
+
+impl From<&Pod> for IsMember {
+    fn from(pod: &Pod) -> Self {
+        Self(pod.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(annotations::MEMBER_OF)))
     }
 }
 

@@ -37,6 +37,13 @@ fn a_group_with_everything() {
 }
 
 #[test]
+fn a_group_of_rabbitmq() {
+    let rendered = render(&input("rabbitmq"), &settings()).unwrap();
+    assert_eq!(rendered.notices, [""; 0]);
+    golden("rabbitmq.out.yaml", &rendered.yaml);
+}
+
+#[test]
 fn every_mistake_is_told_at_once() {
     let mistakes = mistakes(&input("mistakes"));
     golden("mistakes.out.txt", &format!("{}\n", mistakes.join("\n")));

@@ -8,7 +8,7 @@ use tokio::time::sleep;
 
 use crate::{
     fake::{Fake, Fault},
-    scenario::{Scenario, until_made, with_groups},
+    scenario::{Scenario, group, until_made, with_groups},
     sidecars::Sidecars,
 };
 
@@ -122,4 +122,41 @@ async fn one_slow_answer_changes_no_condition() {
     sleep(Duration::from_secs(9)).await;
     assert_eq!(scenario.fake.take_writes(), []);
     scenario.until_condition("orders", "Ready", "Unknown").await;
+}
+
+/// The queues that a pod is told to take.
+fn assigned(fake: &Fake, pod: &str) -> Option<Vec<String>> {
+    let annotations = fake.get("pods", pod)?["metadata"]["annotations"].clone();
+    serde_json::from_str(annotations.get("lockstep.dev/assignment")?.as_str()?).ok()
+}
+
+#[tokio::test(start_paused = true)]
+async fn queues_of_rabbitmq_are_divided_among_the_pods() {
+    let queues = ["orders-0", "orders-1", "orders-2"];
+    let fake = Fake::new();
+    let mut group = group("orders");
+    group["spec"]["source"] = json!({"rabbitmq": {"urls": ["amqp://rabbit.mq:5672"], "queues": queues}});
+    fake.edit(|store| store.put("consumergroups", "shop", "orders", group));
+    let sidecars = Sidecars::default();
+    let scenario = Scenario::polling(fake, &sidecars);
+    let fake = &scenario.fake;
+    until_made(fake, "orders").await;
+    sidecars.roll_out(fake, "orders");
+    let shares = fake
+        .until(|fake| {
+            let shares: Vec<_> = BOTH.iter().filter_map(|pod| assigned(fake, pod)).collect();
+            (shares.len() == 2 && shares.concat().len() == 3).then_some(shares)
+        })
+        .await;
+    let mut all = shares.concat();
+    all.sort();
+    assert_eq!(all, queues, "each queue has one pod: {shares:?}");
+    assert!(shares.iter().all(|share| !share.is_empty()), "{shares:?}");
+    scenario.two_minutes().await;
+    let writes = scenario.two_minutes().await;
+    assert!(!writes.iter().any(|write| write.path.contains("/pods/")), "it is written once: {writes:?}");
+
+    // What a pod leaves behind goes to the other.
+    fake.edit(|store| store.delete("pods", "shop", BOTH[0]));
+    fake.until(|fake| (assigned(fake, BOTH[1])?.len() == 3).then_some(())).await;
 }
