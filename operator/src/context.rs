@@ -28,6 +28,7 @@ use tokio::{
 
 use crate::{
     Fault, Notice, Settings, assignment,
+    compact::Compact,
     controller::Entry,
     leader::Leadership,
     metrics::Metrics,
@@ -62,7 +63,7 @@ pub struct Shared {
     /// How many groups take a new sidecar at once.
     pub wave: Wave,
     /// The Deployments of all scopes.
-    pub deployments: Vec<Store<Deployment>>,
+    pub deployments: Vec<Store<Compact<Deployment>>>,
     /// Bounds the reconciliations that run at the same time, over all watched namespaces.
     pub permits: Semaphore,
     /// Whether this process leads.
@@ -103,11 +104,11 @@ pub struct Stores {
     /// The groups.
     pub groups: Store<Entry>,
     /// Deployments that carry the operator's label.
-    pub deployments: Store<Deployment>,
+    pub deployments: Store<Compact<Deployment>>,
     /// ReplicaSets of groups.
-    pub replica_sets: Store<ReplicaSet>,
+    pub replica_sets: Store<Compact<ReplicaSet>>,
     /// Pods of groups.
-    pub pods: Store<Pod>,
+    pub pods: Store<Compact<Pod>>,
     /// ConfigMaps that carry the operator's label.
     pub config_maps: Store<ConfigMap>,
     /// All PodDisruptionBudgets.

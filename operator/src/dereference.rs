@@ -7,19 +7,21 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
 };
 use kube::{Resource, runtime::reflector::ObjectRef};
-use lockstep_contract::{
-    KIND,
-    names::{annotations, labels},
-};
+use lockstep_contract::{KIND, names::labels};
 use lockstep_crds::ConsumerGroup;
 
 use crate::{
     Observed,
+    compact::{Compact, Keep},
     context::{Key, Scope},
 };
 
 /// What the watches hold of a group, and what its pods said last.
-pub fn observe(scope: &Scope, group: &Arc<ConsumerGroup>) -> Observed {
+///
+/// # Errors
+///
+/// What [`Compact::read`] says.
+pub fn observe(scope: &Scope, group: &Arc<ConsumerGroup>) -> Result<Observed, serde_json::Error> {
     let key = Key::of(group.as_ref());
     let stores = &scope.stores;
     let beside = |meta: &ObjectMeta| meta.namespace.as_deref() == Some(key.namespace.as_str());
@@ -27,16 +29,17 @@ pub fn observe(scope: &Scope, group: &Arc<ConsumerGroup>) -> Observed {
     let siblings = stores.groups.state_filter(|other| {
         beside(other.meta()) && other.meta().name.as_deref() != Some(key.name.as_str())
     });
+    let deployment = stores.deployments.get(&ObjectRef::new(&key.name).within(&key.namespace));
     let mut observed = Observed {
         group: Arc::clone(group),
-        deployment: stores.deployments.get(&ObjectRef::new(&key.name).within(&key.namespace)),
-        replica_sets: stores.replica_sets.state_filter(|set| of_group(&set.metadata)),
-        pods: pods(scope, &key),
+        deployment: deployment.map(|live| live.read()).transpose()?,
+        replica_sets: read(&stores.replica_sets.state_filter(|set| of_group(set.meta())))?,
+        pods: pods(scope, &key)?,
         config_maps: stores.config_maps.state_filter(|map| of_group(&map.metadata)),
         disruption_budgets: stores.disruption_budgets.state_filter(|budget| beside(&budget.metadata)),
         siblings: siblings.iter().filter_map(|other| other.0.as_ref().ok().map(Arc::clone)).collect(),
         running: running(scope, &key),
-        strangers: strangers(scope, &key),
+        strangers: strangers(scope, &key)?,
         reports: scope.shared.memories.with(&key, |memory| memory.answers.reports().clone()),
     };
     // The stores have no order; messages that list pods should not change without a reason.
@@ -45,7 +48,11 @@ pub fn observe(scope: &Scope, group: &Arc<ConsumerGroup>) -> Observed {
     observed.config_maps.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
     observed.disruption_budgets.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
     observed.siblings.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
-    observed
+    Ok(observed)
+}
+
+fn read<K: Keep>(kept: &[Arc<Compact<K>>]) -> Result<Vec<Arc<K>>, serde_json::Error> {
+    kept.iter().map(|object| object.read()).collect()
 }
 
 /// The label by which a ReplicaSet tells its pods from those of others, and the end of its name.
@@ -53,22 +60,26 @@ const TEMPLATE_HASH: &str = "pod-template-hash";
 
 /// The group's pods: those of its Deployment's ReplicaSets, and of one of that name that was there before. Anybody who
 /// may create pods can give them the group's label.
-pub fn pods(scope: &Scope, key: &Key) -> Vec<Arc<Pod>> {
-    scope.stores.pods.state_filter(|pod| {
-        pod.metadata.namespace.as_deref() == Some(key.namespace.as_str())
-            && group_label(&pod.metadata) == Some(key.name.as_str())
-            && is_of_deployment(scope, key, pod)
-    })
+///
+/// # Errors
+///
+/// What [`Compact::read`] says.
+pub fn pods(scope: &Scope, key: &Key) -> Result<Vec<Arc<Pod>>, serde_json::Error> {
+    read(&scope.stores.pods.state_filter(|pod| {
+        pod.meta().namespace.as_deref() == Some(key.namespace.as_str())
+            && group_label(pod.meta()) == Some(key.name.as_str())
+            && is_of_deployment(scope, key, pod.meta())
+    }))
 }
 
-fn is_of_deployment(scope: &Scope, key: &Key, pod: &Pod) -> bool {
-    let Some(owner) = controller(&pod.metadata, "ReplicaSet") else { return false };
+fn is_of_deployment(scope: &Scope, key: &Key, pod: &ObjectMeta) -> bool {
+    let Some(owner) = controller(pod, "ReplicaSet") else { return false };
     let set = ObjectRef::new(&owner.name).within(&key.namespace);
-    match scope.stores.replica_sets.get(&set).filter(|set| set.metadata.uid.as_ref() == Some(&owner.uid)) {
-        Some(set) => controller(&set.metadata, "Deployment").is_some_and(|owner| owner.name == key.name),
+    match scope.stores.replica_sets.get(&set).filter(|set| set.meta().uid.as_ref() == Some(&owner.uid)) {
+        Some(set) => controller(set.meta(), "Deployment").is_some_and(|owner| owner.name == key.name),
         // The watch has still to show it, or it is gone before its pods are: the Deployment's controller names it so.
         None => {
-            let hash = pod.metadata.labels.as_ref().and_then(|labels| labels.get(TEMPLATE_HASH));
+            let hash = pod.labels.as_ref().and_then(|labels| labels.get(TEMPLATE_HASH));
             hash.is_some_and(|hash| owner.name == format!("{}-{hash}", key.name))
         }
     }
@@ -81,27 +92,24 @@ fn controller<'a>(meta: &'a ObjectMeta, kind: &str) -> Option<&'a OwnerReference
 
 /// The UIDs of the namespace's groups that own a Deployment of their name.
 fn running(scope: &Scope, key: &Key) -> BTreeSet<String> {
-    let deployments = scope
-        .stores
-        .deployments
-        .state_filter(|live| live.metadata.namespace.as_ref() == Some(&key.namespace));
+    let deployments =
+        scope.stores.deployments.state_filter(|live| live.meta().namespace.as_ref() == Some(&key.namespace));
     let owners = deployments.iter().filter_map(|live| {
-        let owner = controller(&live.metadata, KIND)?;
-        (Some(&owner.name) == live.metadata.name.as_ref()).then(|| owner.uid.clone())
+        let owner = controller(live.meta(), KIND)?;
+        (Some(&owner.name) == live.meta().name.as_ref()).then(|| owner.uid.clone())
     });
     owners.collect()
 }
 
 /// The pods of other groups that say as whom they take part.
-fn strangers(scope: &Scope, key: &Key) -> Vec<Arc<Pod>> {
+fn strangers(scope: &Scope, key: &Key) -> Result<Vec<Arc<Pod>>, serde_json::Error> {
     let mut strangers = scope.stores.pods.state_filter(|pod| {
-        let annotations = pod.metadata.annotations.as_ref();
-        pod.metadata.namespace.as_ref() == Some(&key.namespace)
-            && group_label(&pod.metadata) != Some(&key.name)
-            && annotations.is_some_and(|all| all.contains_key(annotations::MEMBER_OF))
+        pod.meta().namespace.as_ref() == Some(&key.namespace)
+            && group_label(pod.meta()) != Some(&key.name)
+            && *pod.glance()
     });
-    strangers.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
-    strangers
+    strangers.sort_by(|a, b| a.meta().name.cmp(&b.meta().name));
+    read(&strangers)
 }
 
 /// The name of the group that an object belongs to, by its label.

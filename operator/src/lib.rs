@@ -9,6 +9,7 @@ pub mod args;
 pub mod assignment;
 pub mod backoff;
 pub mod build;
+pub mod compact;
 pub mod conditions;
 pub mod context;
 pub mod controller;

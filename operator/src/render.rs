@@ -95,7 +95,7 @@ pub fn render(text: &str, settings: &Settings) -> Result<Rendered, RenderError> 
         return Err(RenderError::Mistakes(faults.collect()));
     }
     let wave = Wave::default();
-    let view = WaveView { wave: &wave, deployments: &[] };
+    let view = WaveView { wave: &wave, candidates: &[] };
     let plan = plan(&observed, settings, &view, &Hashes::of(&observed.group));
     let children = build(&observed, &plan)?;
     let notices = verdict.notices.into_iter().map(|notice| notice.message).collect();

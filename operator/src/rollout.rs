@@ -18,7 +18,7 @@ pub(crate) use complete::{is_ending, is_living};
 pub use former::former_member;
 pub use plan::{Plan, Strategy, TemplateSource};
 pub use touch::untouched;
-pub use wave::{Wave, WaveView};
+pub use wave::{Candidate, Wave, WaveView};
 
 use crate::{Observed, Settings, hash};
 

@@ -57,7 +57,7 @@ pub(crate) fn settings() -> Settings {
 /// What a first reconciliation makes of that cluster.
 pub(crate) fn children(observed: &Observed) -> Children {
     let wave = Wave::default();
-    let view = WaveView { wave: &wave, deployments: &[] };
+    let view = WaveView { wave: &wave, candidates: &[] };
     let plan = plan(observed, &settings(), &view, &Hashes::of(&observed.group));
     build(observed, &plan).unwrap()
 }

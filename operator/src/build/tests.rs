@@ -277,7 +277,7 @@ fn an_upgrade_takes_the_drain_of_the_changed_timeout() {
         Observed { deployment: Some(Arc::new(live)), ..observed("spec: {delivery: {timeoutSeconds: 60}}") };
     let newer = Settings { version: "next".to_owned(), ..settings() };
     let wave = Wave::default();
-    let view = WaveView { wave: &wave, deployments: &[] };
+    let view = WaveView { wave: &wave, candidates: &[] };
     let upgrade = rollout::plan(&changed, &newer, &view, &Hashes::of(&changed.group));
     assert_eq!(upgrade.drain_seconds, 65);
     assert_eq!(pod(&build(&changed, &upgrade).unwrap()).termination_grace_period_seconds, Some(65 + 30 + 5));

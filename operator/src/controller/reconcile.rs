@@ -43,6 +43,8 @@ enum ReconcileError {
     Api(&'static str, kube::Error),
     #[error("{0}")]
     Writes(String),
+    #[error("failed to read an object again that was kept as text: {0}")]
+    Kept(#[from] serde_json::Error),
     #[error("not done after {} s", LONGEST.as_secs())]
     TooLong,
 }
@@ -118,7 +120,7 @@ async fn steps(scope: &Arc<Scope>, entry: &Entry, key: &Key) -> Result<Outcome, 
     }
     scope.stores.ready().await;
     remember(scope, key, group);
-    let mut observed = observe(scope, &update_status::newest(scope, key, group));
+    let mut observed = observe(scope, &update_status::newest(scope, key, group))?;
     if observed.deployment.is_none() {
         let found = apply::find_deployment(scope, &observed).await;
         observed.deployment = found

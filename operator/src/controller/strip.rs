@@ -11,7 +11,7 @@ use k8s_openapi::{
 use lockstep_contract::names::{SIDECAR_CONTAINER, annotations};
 
 use super::Entry;
-use crate::{kept::Keep, rollout::Candidate};
+use crate::{compact::Keep, rollout::Candidate};
 
 /// Large, and rewritten by every client-side `kubectl apply`.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
@@ -24,6 +24,10 @@ pub(super) fn group(entry: &mut Entry) {
 /// All but bookkeeping, since drift can be anywhere.
 impl Keep for Deployment {
     type Glance = Candidate;
+
+    fn glance(&self) -> Candidate {
+        Candidate::from(self)
+    }
 
     fn strip(&mut self) {
         metadata(&mut self.metadata);
@@ -43,7 +47,9 @@ pub(super) fn disruption_budget(budget: &mut PodDisruptionBudget) {
 
 /// Which ConfigMaps its template names, and how many pods it has.
 impl Keep for ReplicaSet {
-    type Glance = Nothing;
+    type Glance = ();
+
+    fn glance(&self) {}
 
     fn strip(&mut self) {
         metadata(&mut self.metadata);
@@ -55,33 +61,18 @@ impl Keep for ReplicaSet {
 
 /// How it is, which ConfigMaps it names, and the sidecar's ports.
 impl Keep for Pod {
-    type Glance = IsMember;
+    /// Whether it says as whom it takes part at a broker.
+    type Glance = bool;
+
+    fn glance(&self) -> bool {
+        self.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(annotations::MEMBER_OF))
+    }
 
     fn strip(&mut self) {
         metadata(&mut self.metadata);
         if let Some(spec) = self.spec.as_mut() {
             pod_spec(spec);
         }
-    }
-}
-
-/// Nothing is known at a glance.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Nothing;
-
-impl<K> From<&K> for Nothing {
-    fn from(_: &K) -> Self {
-        Self
-    }
-}
-
-/// Whether a pod says as whom it takes part at a broker.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct IsMember(pub(crate) bool);
-
-impl From<&Pod> for IsMember {
-    fn from(pod: &Pod) -> Self {
-        Self(pod.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(annotations::MEMBER_OF)))
     }
 }
 

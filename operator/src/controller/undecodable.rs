@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use kube::{
-    Api,
+    Api, Resource,
     api::{ApiResource, DynamicObject},
     core::error_boundary::InvalidObject,
     runtime::reflector::ObjectRef,
@@ -28,7 +28,11 @@ pub(super) async fn report(scope: &Scope, invalid: &InvalidObject) -> Result<(),
         name: metadata.name.clone().unwrap_or_default(),
     };
     let deployment = scope.stores.deployments.get(&ObjectRef::new(&key.name).within(&key.namespace));
-    scope.shared.wave.sit_out(&key.namespace, &key.name, deployment.as_deref());
+    scope.shared.wave.sit_out(
+        &key.namespace,
+        &key.name,
+        deployment.as_ref().and_then(|live| live.meta().uid.as_deref()),
+    );
     let version = metadata.resource_version.clone();
     if scope.shared.memories.with(&key, |memory| memory.undecodable == version) {
         return Ok(());

@@ -27,6 +27,7 @@ use std::sync::Arc;
 
 use super::{Entry, strip};
 use crate::{
+    compact::Compact,
     context::{GroupRef, Key, Stores},
     dereference::group_label,
     metrics::{Metrics, WatchKind},
@@ -47,9 +48,9 @@ pub(super) fn start(
     let members = everything.clone().labels(labels::GROUP);
     let watch = Watches { client, namespace, metrics };
     let (groups, all) = store();
-    let (deployments, deployments_in) = store::<Deployment>();
-    let (replica_sets, replica_sets_in) = store::<ReplicaSet>();
-    let (pods, pods_in) = store::<Pod>();
+    let (deployments, deployments_in) = store::<Compact<Deployment>>();
+    let (replica_sets, replica_sets_in) = store::<Compact<ReplicaSet>>();
+    let (pods, pods_in) = store::<Compact<Pod>>();
     let (config_maps, config_maps_in) = store::<ConfigMap>();
     let (disruption_budgets, budgets_in) = store::<PodDisruptionBudget>();
     let (readers, beside) = (groups.clone(), groups.clone());
@@ -57,9 +58,9 @@ pub(super) fn start(
         watch.run(all, &everything, WatchKind::ConsumerGroup, strip::group, move |entry, known| {
             group_and_rivals(&readers, entry, known)
         }),
-        watch.run(deployments_in, &managed, WatchKind::Deployment, strip::deployment, by_label),
-        watch.run(replica_sets_in, &members, WatchKind::ReplicaSet, strip::replica_set, by_label),
-        watch.run(pods_in, &members, WatchKind::Pod, strip::pod, by_label),
+        watch.run(deployments_in, &managed, WatchKind::Deployment, as_read, by_label),
+        watch.run(replica_sets_in, &members, WatchKind::ReplicaSet, as_read, by_label),
+        watch.run(pods_in, &members, WatchKind::Pod, as_read, by_label),
         watch.run(config_maps_in, &managed, WatchKind::ConfigMap, strip::config_map, by_label),
         watch.run(
             budgets_in,
@@ -140,6 +141,9 @@ impl Watches<'_> {
         groups.flat_map(stream::iter).boxed()
     }
 }
+
+/// Compact objects are stripped when they are read.
+fn as_read<K>(_object: &mut K) {}
 
 /// Whether the store holds the event's object already.
 fn known<K>(store: &Store<K>, event: &Event<K>) -> bool

@@ -46,7 +46,11 @@ pub(super) async fn write(
 ) -> Written {
     if stalled {
         let Key { namespace, name } = Key::of(observed.group.as_ref());
-        scope.shared.wave.sit_out(&namespace, &name, observed.deployment.as_deref());
+        scope.shared.wave.sit_out(
+            &namespace,
+            &name,
+            observed.deployment.as_ref().and_then(|live| live.metadata.uid.as_deref()),
+        );
     }
     let plan = (!stalled).then(|| plan(scope, observed, hashes));
     if let Some(leftover) = leftover {
@@ -90,7 +94,8 @@ pub(super) async fn write(
 fn plan(scope: &Scope, observed: &Observed, hashes: &Hashes) -> Plan {
     let shared = &scope.shared;
     let deployments: Vec<_> = shared.deployments.iter().flat_map(|store| store.state()).collect();
-    let view = WaveView { wave: &shared.wave, deployments: &deployments };
+    let candidates: Vec<_> = deployments.iter().map(|live| live.glance()).collect();
+    let view = WaveView { wave: &shared.wave, candidates: &candidates };
     let listed = shared.deployments.iter().all(|store| store.wait_until_ready().now_or_never().is_some());
     if listed {
         return rollout::plan(observed, &shared.settings, &view, hashes);

@@ -10,8 +10,8 @@ use lockstep_contract::{Status, names::annotations};
 use serde_json::{from_value, json};
 
 use super::{
-    Hashes, Plan, Strategy, TemplateSource, Wave, WaveView, built_by, is_complete, is_rolled_out, plan,
-    untouched,
+    Candidate, Hashes, Plan, Strategy, TemplateSource, Wave, WaveView, built_by, is_complete, is_rolled_out,
+    plan, untouched,
 };
 use crate::{
     Observed, PodReport, Settings,
@@ -24,8 +24,9 @@ const OTHER_TOPIC: &str = "spec: {source: {rocketmq: {subscriptions: [{topic: ot
 
 fn planned(observed: &Observed, settings: &Settings, max: usize, wave: &Wave) -> Plan {
     let settings = Settings { upgrade_groups_max: max, ..settings.clone() };
-    let deployments: Vec<_> = observed.deployment.iter().cloned().collect();
-    plan(observed, &settings, &WaveView { wave, deployments: &deployments }, &Hashes::of(&observed.group))
+    let live = observed.deployment.as_deref().map(Candidate::from);
+    let candidates: Vec<_> = live.iter().collect();
+    plan(observed, &settings, &WaveView { wave, candidates: &candidates }, &Hashes::of(&observed.group))
 }
 
 /// The plan of an operator that has just started.

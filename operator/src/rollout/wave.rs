@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeSet,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use k8s_openapi::api::apps::v1::Deployment;
@@ -28,17 +28,41 @@ struct Memory {
 
 impl Wave {
     /// The group of that namespace and name is stalled: it is not waited for, and gives its place back. That ends when it
-    /// asks for one.
-    pub fn sit_out(&self, namespace: &str, name: &str, deployment: Option<&Deployment>) {
+    /// asks for one. `deployment` is the UID of its Deployment.
+    pub fn sit_out(&self, namespace: &str, name: &str, deployment: Option<&str>) {
         let mut memory = self.lock();
         memory.benched.insert((namespace.to_owned(), name.to_owned()));
-        if let Some(uid) = deployment.and_then(|deployment| deployment.metadata.uid.as_ref()) {
+        if let Some(uid) = deployment {
             memory.admitted.remove(uid);
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, Memory> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What the wave must know of every Deployment.
+#[derive(Debug, Clone)]
+pub struct Candidate {
+    uid: Option<String>,
+    /// Namespace and name.
+    key: Option<(String, String)>,
+    built_by: Option<String>,
+    upgraded_to: Option<String>,
+    is_rolled_out: bool,
+}
+
+impl From<&Deployment> for Candidate {
+    fn from(deployment: &Deployment) -> Self {
+        let marked = |name| mark(deployment, name).map(ToString::to_string);
+        Self {
+            uid: deployment.metadata.uid.clone(),
+            key: key(deployment),
+            built_by: marked(annotations::BUILT_BY),
+            upgraded_to: marked(annotations::UPGRADED_TO),
+            is_rolled_out: is_rolled_out(deployment),
+        }
     }
 }
 
@@ -53,7 +77,7 @@ pub struct WaveView<'a> {
     /// The operator's memory.
     pub wave: &'a Wave,
     /// Every Deployment that the operator watches, of all groups and namespaces.
-    pub deployments: &'a [Arc<Deployment>],
+    pub candidates: &'a [&'a Candidate],
 }
 
 impl WaveView<'_> {
@@ -69,14 +93,13 @@ impl WaveView<'_> {
         let mut rolling = BTreeSet::new();
         let mut outdated = BTreeSet::new();
         let mut whole_waits = false;
-        for deployment in self.deployments {
-            let Some(uid) = deployment.metadata.uid.as_deref() else { continue };
-            let key = key(deployment);
-            let sits_out = key.as_ref().is_some_and(|key| benched.contains(key));
-            living.extend(key);
-            let is_new = mark(deployment, annotations::BUILT_BY).is_some_and(|by| by == ours);
-            let by_upgrade = mark(deployment, annotations::UPGRADED_TO).is_some_and(|by| by == ours);
-            match (is_new, is_rolled_out(deployment)) {
+        for candidate in self.candidates {
+            let Some(uid) = candidate.uid.as_deref() else { continue };
+            let sits_out = candidate.key.as_ref().is_some_and(|key| benched.contains(key));
+            living.extend(candidate.key.as_ref());
+            let is_new = candidate.built_by.as_deref() == Some(ours);
+            let by_upgrade = candidate.upgraded_to.as_deref() == Some(ours);
+            match (is_new, candidate.is_rolled_out) {
                 (true, false) if by_upgrade => {
                     rolling.insert(uid);
                 }
@@ -89,7 +112,7 @@ impl WaveView<'_> {
         }
         // What the watch shows as rebuilt, or no more, speaks for itself.
         admitted.retain(|uid| outdated.contains(uid.as_str()));
-        benched.retain(|key| living.contains(key));
+        benched.retain(|key| living.contains(&key));
         let Some(uid) = live.metadata.uid.as_deref() else { return false };
         if admitted.contains(uid) {
             return true;

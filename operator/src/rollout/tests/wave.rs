@@ -9,7 +9,7 @@ use proptest::{collection, prelude::*};
 use super::{begun, carried_out, fresh, newer};
 use crate::{
     Observed, Settings,
-    rollout::{Hashes, Plan, TemplateSource, Wave, WaveView, built_by, is_rolled_out, plan},
+    rollout::{Candidate, Hashes, Plan, TemplateSource, Wave, WaveView, built_by, is_rolled_out, plan},
     test_support::observed,
 };
 
@@ -84,9 +84,10 @@ impl World {
     }
 
     fn plan(&self, group: usize) -> Plan {
-        let known: Vec<_> =
-            self.groups.iter().filter_map(|group| group.observed.deployment.clone()).collect();
-        let view = WaveView { wave: &self.wave, deployments: &known };
+        let live = self.groups.iter().filter_map(|group| group.observed.deployment.as_deref());
+        let known: Vec<_> = live.map(Candidate::from).collect();
+        let candidates: Vec<_> = known.iter().collect();
+        let view = WaveView { wave: &self.wave, candidates: &candidates };
         let observed = &self.groups[group].observed;
         plan(observed, &self.settings, &view, &self.groups[group].hashes)
     }
@@ -242,8 +243,7 @@ fn a_stalled_group_is_not_waited_for_and_gives_its_place_back() {
     let admitted = |world: &World, number| world.plan(number).template == TemplateSource::Build;
     assert!(admitted(&world, 0));
     assert!(!admitted(&world, 1), "one place");
-    let live = world.groups[0].observed.deployment.clone();
-    world.wave.sit_out("shop", "g0", live.as_deref());
+    world.wave.sit_out("shop", "g0", Some("uid-0"));
     assert!(admitted(&world, 1), "the first one is stalled before it was written");
     assert!(!admitted(&world, 0), "repaired, it asks like any other");
 

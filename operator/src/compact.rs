@@ -1,7 +1,7 @@
-//! Objects as the stores keep them: as text. Decoded, the many fields of Kubernetes' types that are absent take ten times
+//! Large objects as the stores keep them: as text. Decoded, the many fields of Kubernetes' types that are absent take ten times
 //! the room of those that are there, and with hundreds of groups that would be most of the operator's memory.
 
-use std::{borrow::Cow, fmt::Debug, hash::Hash, sync::Arc};
+use std::{borrow::Cow, fmt::Debug, sync::Arc};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource, core::NamespaceResourceScope};
@@ -12,7 +12,10 @@ pub trait Keep:
     Resource<DynamicType = (), Scope = NamespaceResourceScope> + Serialize + DeserializeOwned + 'static
 {
     /// What must be known of every object at every look.
-    type Glance: for<'a> From<&'a Self> + Clone + Debug + Send + Sync;
+    type Glance: Clone + Debug + Send + Sync;
+
+    /// That of this object.
+    fn glance(&self) -> Self::Glance;
 
     /// Takes away what nobody reads.
     fn strip(&mut self);
@@ -20,14 +23,14 @@ pub trait Keep:
 
 /// One object.
 #[derive(Debug)]
-pub struct Kept<K: Keep> {
+pub struct Compact<K: Keep> {
     /// What it is found by; its annotations are in the text alone.
     meta: ObjectMeta,
     glance: K::Glance,
     text: Box<str>,
 }
 
-impl<K: Keep> Kept<K> {
+impl<K: Keep> Compact<K> {
     /// The object.
     ///
     /// # Errors
@@ -43,27 +46,24 @@ impl<K: Keep> Kept<K> {
     }
 }
 
-impl<K: Keep> Clone for Kept<K> {
+impl<K: Keep> Clone for Compact<K> {
     fn clone(&self) -> Self {
         Self { meta: self.meta.clone(), glance: self.glance.clone(), text: self.text.clone() }
     }
 }
 
-impl<'de, K: Keep> Deserialize<'de> for Kept<K> {
+impl<'de, K: Keep> Deserialize<'de> for Compact<K> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut object = K::deserialize(deserializer)?;
         object.strip();
         let text = serde_json::to_string(&object).map_err(serde::de::Error::custom)?.into_boxed_str();
-        let glance = K::Glance::from(&object);
+        let glance = object.glance();
         let meta = ObjectMeta { annotations: None, ..std::mem::take(object.meta_mut()) };
         Ok(Self { meta, glance, text })
     }
 }
 
-impl<K: Keep> Resource for Kept<K>
-where
-    K::DynamicType: Hash + Eq,
-{
+impl<K: Keep> Resource for Compact<K> {
     type DynamicType = ();
     type Scope = NamespaceResourceScope;
 
