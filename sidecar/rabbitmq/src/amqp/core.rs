@@ -1,0 +1,428 @@
+//! What is known of one connection: its channels, what goes out, and what waits. No I/O: frames in, frames out.
+
+mod content;
+mod slot;
+
+use std::{collections::BTreeMap, sync::Arc, task::Waker};
+
+use bytes::{Bytes, BytesMut};
+use tokio::{sync::oneshot, time::Instant};
+
+use self::slot::{Room, Slot, Taken};
+use super::{
+    AmqpError, Budget, Close, Confirmation, DeliveryEvent, Malformed, Properties,
+    channel::End,
+    codec::{Call, Frame, FrameReader, Kind, Method, OVERHEAD, Reply, text_of},
+    connection::give_up_at,
+    outbox::Outbox,
+};
+
+/// With more than this unwritten, nothing more is published for the moment.
+const PUBLISH_BACKLOG: usize = 1024 * 1024;
+
+/// Where an answer goes.
+pub(super) type Answer<T> = oneshot::Sender<Result<T, AmqpError>>;
+
+/// How a delivery is settled.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Settle {
+    Ack { multiple: bool },
+    Nack { requeue: bool },
+    Reject { requeue: bool },
+}
+
+/// One message to publish.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Publish<'a> {
+    pub(super) exchange: &'a str,
+    pub(super) routing_key: &'a str,
+    pub(super) mandatory: bool,
+    pub(super) properties: &'a Properties,
+    pub(super) body: &'a Bytes,
+}
+
+/// Where a connection is in its life.
+#[derive(Debug)]
+enum Life {
+    Open,
+    /// We said that we close it; given up at the moment.
+    Closing(Instant),
+    /// The broker closed it, and our answer is being written; given up at the moment.
+    Ending(AmqpError, Instant),
+    Ended(AmqpError),
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Core {
+    out: Outbox,
+    reader: FrameReader,
+    /// The longest payload of a frame that we may send.
+    payload_most: usize,
+    channels_most: u16,
+    last_channel: u16,
+    channels: BTreeMap<u16, Slot>,
+    life: Life,
+    blocked: Option<Arc<str>>,
+    budget: Budget,
+    read_at: Instant,
+    /// Of the task that writes.
+    waker: Option<Waker>,
+}
+
+impl Core {
+    pub(super) fn new(channels: u16, frame: u32, budget: Budget) -> Self {
+        Self {
+            out: Outbox::default(),
+            reader: FrameReader::new(frame),
+            payload_most: frame.saturating_sub(OVERHEAD) as usize,
+            channels_most: channels,
+            last_channel: 0,
+            channels: BTreeMap::new(),
+            life: Life::Open,
+            blocked: None,
+            budget,
+            read_at: Instant::now(),
+            waker: None,
+        }
+    }
+
+    // What the task of the connection asks.
+
+    /// Whom to wake when there is something to write.
+    pub(super) fn watch(&mut self, waker: &Waker) {
+        if !self.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
+            self.waker = Some(waker.clone());
+        }
+    }
+
+    pub(super) fn out(&mut self) -> &mut Outbox {
+        &mut self.out
+    }
+
+    /// How many more bytes complete the frame that has begun.
+    pub(super) fn missing(&self, input: &[u8]) -> usize {
+        self.reader.missing(input)
+    }
+
+    pub(super) fn last_read(&self) -> Instant {
+        self.read_at
+    }
+
+    /// Why the connection has ended for those that use it.
+    pub(super) fn ended(&self) -> Option<AmqpError> {
+        match &self.life {
+            Life::Open => None,
+            Life::Closing(_) => Some(AmqpError::ClosedByUs.afterwards()),
+            Life::Ending(reason, _) | Life::Ended(reason) => Some(reason.afterwards()),
+        }
+    }
+
+    /// The broker's reason while it takes no messages.
+    pub(super) fn blocked(&self) -> Option<&Arc<str>> {
+        self.blocked.as_ref()
+    }
+
+    /// When a connection that is being closed is given up.
+    pub(super) fn gives_up_at(&self) -> Option<Instant> {
+        match &self.life {
+            Life::Closing(at) | Life::Ending(_, at) => Some(*at),
+            Life::Open | Life::Ended(_) => None,
+        }
+    }
+
+    /// Why the connection ends now that all is written, or that it is given up.
+    pub(super) fn reason_to_end(&self) -> Option<AmqpError> {
+        match &self.life {
+            Life::Ending(reason, _) => Some(reason.clone()),
+            Life::Open | Life::Closing(_) | Life::Ended(_) => None,
+        }
+    }
+
+    /// Appends a sign of life.
+    pub(super) fn heartbeat(&mut self) {
+        super::codec::frame(self.out.tail(), Kind::Heartbeat, 0, |_| {});
+    }
+
+    /// The connection is gone: tells all that wait.
+    pub(super) fn finish(&mut self, reason: &AmqpError) {
+        self.out.clear();
+        self.life = Life::Ended(reason.clone());
+        self.waker = None;
+        for (_, mut slot) in std::mem::take(&mut self.channels) {
+            slot.end(reason, &self.budget);
+            slot.closed(&Err(reason.clone()));
+        }
+    }
+
+    /// Takes all frames that are whole.
+    ///
+    /// # Errors
+    /// The connection has ended, or can't be used any more.
+    pub(super) fn take_frames(&mut self, input: &mut BytesMut, now: Instant) -> Result<(), AmqpError> {
+        self.read_at = now;
+        while let Some(frame) = self.reader.next(input)? {
+            match frame {
+                Frame::Whole { kind: Kind::Heartbeat, .. } => {}
+                Frame::Whole { kind: Kind::Method, channel, payload } => {
+                    let method = Method::parse(payload)?;
+                    if channel == 0 {
+                        self.connection_method(&method, now)?
+                    } else {
+                        self.method(channel, method)?
+                    }
+                }
+                Frame::Whole { kind: Kind::Header, channel, payload } => {
+                    let budget = self.budget.clone();
+                    self.content(channel, |slot| slot.header(payload, None, &budget))?;
+                }
+                Frame::LongHeader { channel, start, size } => {
+                    let budget = self.budget.clone();
+                    self.content(channel, |slot| slot.header(start, Some(size), &budget))?;
+                }
+                Frame::Whole { kind: Kind::Body, channel, payload } => {
+                    let budget = self.budget.clone();
+                    self.content(channel, |slot| slot.body(payload, &budget))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn connection_method(&mut self, method: &Method, now: Instant) -> Result<(), AmqpError> {
+        match method {
+            Method::Close { code, text, class, method } => {
+                let reason = AmqpError::ClosedByServer(Close::new(*code, text, *class, *method));
+                self.send(0, Call::CloseOk)?;
+                for slot in self.channels.values_mut() {
+                    slot.end(&reason, &self.budget);
+                }
+                self.life = Life::Ending(reason, give_up_at(now));
+            }
+            Method::CloseOk if matches!(self.life, Life::Closing(_)) => return Err(AmqpError::ClosedByUs),
+            Method::Blocked { reason } => self.blocked = Some(text_of(reason).into()),
+            Method::Unblocked => self.blocked = None,
+            _ => return Err(Malformed::Order("method on channel 0").into()),
+        }
+        Ok(())
+    }
+
+    fn content(
+        &mut self,
+        channel: u16,
+        take: impl FnOnce(&mut Slot) -> Result<(), Malformed>,
+    ) -> Result<(), AmqpError> {
+        match self.channels.get_mut(&channel) {
+            // What was on its way when we closed is of no use.
+            Some(slot) if slot.is_closing() => Ok(()),
+            Some(slot) if matches!(self.life, Life::Open) => Ok(take(slot)?),
+            None if matches!(self.life, Life::Open) => Err(Malformed::Channel(channel).into()),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    fn is_open(&self) -> bool {
+        matches!(self.life, Life::Open)
+    }
+
+    fn method(&mut self, channel: u16, method: Method) -> Result<(), AmqpError> {
+        // What was on its way when the connection was closed is of no use.
+        let slot = self.channels.get_mut(&channel).filter(|_| matches!(self.life, Life::Open));
+        let Some(slot) = slot else {
+            return if self.is_open() { Err(Malformed::Channel(channel).into()) } else { Ok(()) };
+        };
+        match slot.method(method, &self.budget)? {
+            Taken::Done => {}
+            Taken::Flow { active } => self.send(channel, Call::ChannelFlowOk { active })?,
+            Taken::Cancelled { tag } => self.send(channel, Call::CancelOk { tag: &tag })?,
+            // Both sides close at once: the broker answers ours too.
+            Taken::Closed { ours: true } => self.send(channel, Call::ChannelCloseOk)?,
+            Taken::Closed { ours: false } => {
+                self.channels.remove(&channel);
+                self.send(channel, Call::ChannelCloseOk)?;
+            }
+            Taken::CloseOk => {
+                if let Some(mut slot) = self.channels.remove(&channel) {
+                    slot.closed(&Ok(()));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    // What the handles ask.
+
+    fn send(&mut self, channel: u16, call: Call<'_>) -> Result<(), AmqpError> {
+        call.write(channel, self.out.tail()).ok_or(AmqpError::TooLong { what: "a name or argument" })?;
+        self.wake();
+        Ok(())
+    }
+
+    fn wake(&mut self) {
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+
+    /// Begins to close the connection.
+    pub(super) fn close(&mut self, now: Instant) {
+        if !self.is_open() {
+            return;
+        }
+        self.life = Life::Closing(give_up_at(now));
+        for slot in self.channels.values_mut() {
+            slot.end(&AmqpError::ClosedByUs, &self.budget);
+        }
+        // It has no text that could be too long.
+        drop(self.send(0, Call::Close { code: 200, text: "" }));
+    }
+
+    pub(super) fn open_channel(
+        &mut self,
+    ) -> Result<(u16, Arc<End>, oneshot::Receiver<Result<Method, AmqpError>>), AmqpError> {
+        if let Some(ended) = self.ended() {
+            return Err(ended);
+        }
+        // The one that was closed last is taken last.
+        let free = (self.last_channel + 1..=self.channels_most).chain(1..=self.last_channel);
+        let Some(number) = free.into_iter().find(|number| !self.channels.contains_key(number)) else {
+            return Err(AmqpError::Busy { what: "channels", most: self.channels_most.into() });
+        };
+        self.last_channel = number;
+        let end = Arc::new(End::new());
+        self.channels.insert(number, Slot::new(Arc::clone(&end)));
+        let answer = self.ask(number, &end, Reply::ChannelOpen, Call::ChannelOpen)?;
+        Ok((number, end, answer))
+    }
+
+    /// The channel that a handle is for, if it is still that one.
+    fn slot(&mut self, channel: u16, end: &Arc<End>) -> Result<&mut Slot, AmqpError> {
+        if let Some(reason) = end.get() {
+            return Err(reason.afterwards());
+        }
+        match self.channels.get_mut(&channel) {
+            Some(slot) if slot.is_of(end) => Ok(slot),
+            Some(_) | None => Err(AmqpError::ClosedByUs.afterwards()),
+        }
+    }
+
+    /// Sends a question; its answer comes on the receiver.
+    pub(super) fn ask(
+        &mut self,
+        channel: u16,
+        end: &Arc<End>,
+        reply: Reply,
+        call: Call<'_>,
+    ) -> Result<oneshot::Receiver<Result<Method, AmqpError>>, AmqpError> {
+        self.slot(channel, end)?.may_ask()?;
+        self.send(channel, call)?;
+        let (sender, answer) = oneshot::channel();
+        self.slot(channel, end)?.asked(reply, sender);
+        Ok(answer)
+    }
+
+    pub(super) fn set_prefetch(
+        &mut self,
+        channel: u16,
+        end: &Arc<End>,
+        prefetch: u16,
+    ) -> Result<(), AmqpError> {
+        self.slot(channel, end)?.prefetch = prefetch;
+        Ok(())
+    }
+
+    pub(super) fn prefetch(&mut self, channel: u16, end: &Arc<End>) -> Result<u16, AmqpError> {
+        Ok(self.slot(channel, end)?.prefetch)
+    }
+
+    pub(super) fn expect_consumer(&mut self, channel: u16, end: &Arc<End>) -> Result<(), AmqpError> {
+        self.slot(channel, end)?.expect_consumer()
+    }
+
+    pub(super) fn settle(
+        &mut self,
+        channel: u16,
+        end: &Arc<End>,
+        tag: u64,
+        settle: Settle,
+    ) -> Result<(), AmqpError> {
+        let multiple = matches!(settle, Settle::Ack { multiple: true });
+        let freed = self.slot(channel, end)?.settled(tag, multiple)?;
+        self.budget.give(freed);
+        let call = match settle {
+            Settle::Ack { multiple } => Call::Ack { tag, multiple },
+            Settle::Nack { requeue } => Call::Nack { tag, requeue },
+            Settle::Reject { requeue } => Call::Reject { tag, requeue },
+        };
+        self.send(channel, call)
+    }
+
+    pub(super) fn confirms(&mut self, channel: u16, end: &Arc<End>) -> Result<(), AmqpError> {
+        self.slot(channel, end)?.confirms();
+        Ok(())
+    }
+
+    /// Publishes; `None` when there is no room for it now.
+    pub(super) fn publish(
+        &mut self,
+        channel: u16,
+        end: &Arc<End>,
+        publish: Publish<'_>,
+    ) -> Result<Option<oneshot::Receiver<Result<Confirmation, AmqpError>>>, AmqpError> {
+        let room = self.slot(channel, end)?.may_publish()?;
+        if room == Room::None || self.blocked.is_some() || self.out.len() > PUBLISH_BACKLOG {
+            return Ok(None);
+        }
+        let Publish { exchange, routing_key, mandatory, properties, body } = publish;
+        let mut frames = BytesMut::new();
+        let head = Call::Publish { exchange, routing_key, mandatory };
+        head.write(channel, &mut frames).ok_or(AmqpError::TooLong { what: "exchange or routing key" })?;
+        content::write_header(channel, properties, body.len() as u64, self.payload_most, &mut frames)?;
+        self.out.tail().extend_from_slice(&frames);
+        self.out.body(channel, body, self.payload_most);
+        let (sender, answer) = oneshot::channel();
+        let route = mandatory.then_some((exchange, routing_key));
+        self.slot(channel, end)?.published(route, sender);
+        self.wake();
+        Ok(Some(answer))
+    }
+
+    /// Begins to close a channel; the answer says when the broker has.
+    pub(super) fn leave_channel(&mut self, channel: u16, end: &Arc<End>, answer: Option<Answer<()>>) {
+        let reason = end.get_or_init(|| AmqpError::ClosedByUs).clone();
+        let slot = self.channels.get_mut(&channel).filter(|slot| slot.is_of(end));
+        let Some(slot) = slot else {
+            let result = match reason {
+                // All is given back already.
+                AmqpError::ChannelClosed(_) | AmqpError::ClosedByUs => Ok(()),
+                lost => Err(lost.afterwards()),
+            };
+            if let Some(answer) = answer {
+                drop(answer.send(result));
+            }
+            return;
+        };
+        let first = slot.close(answer, &self.budget);
+        if first && self.is_open() {
+            // It has no text that could be too long.
+            drop(self.send(channel, Call::ChannelClose));
+        }
+    }
+
+    /// The next of a channel's deliveries, else remembers whom to wake.
+    pub(super) fn next_delivery(
+        &mut self,
+        channel: u16,
+        end: &Arc<End>,
+        waker: Option<&Waker>,
+    ) -> Option<DeliveryEvent> {
+        if let Some(reason) = end.get() {
+            return Some(DeliveryEvent::Closed(reason.clone()));
+        }
+        let slot = self.channels.get_mut(&channel).filter(|slot| slot.is_of(end));
+        match slot {
+            Some(slot) => slot.next(waker),
+            None => Some(DeliveryEvent::Closed(AmqpError::ClosedByUs)),
+        }
+    }
+}

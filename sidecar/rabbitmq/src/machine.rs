@@ -1,0 +1,470 @@
+//! One queue's ownership as a state machine without I/O: inputs are what happened, commands what to do.
+//!
+//! A channel is opened, consumed from, and becomes the queue's owner at once or when the broker makes it the single active
+//! consumer. The ownership ends with the channel; a lost connection leaves it in doubt until its lease is over or a new
+//! channel consumes.
+
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use lockstep_broker::EpochClock;
+use lockstep_model::{Epoch, Moment};
+
+use crate::problem::Pace;
+
+/// How often a consumer that stands by asks whether it is the only one left.
+const STANDBY_LOOK: Duration = Duration::from_secs(1);
+/// How soon an unanswered proof of life is asked for again.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// How often a queue that is another's is looked at.
+const WATCH: Duration = Duration::from_secs(5);
+/// How long a queue must be without any consumer before it is taken though it is another's.
+const ORPHANED: Duration = Duration::from_secs(30);
+/// A channel that lived so long was a good one: the next failure is the first.
+const HEALTHY: Duration = Duration::from_secs(60);
+/// What is taken off a lease for the time that answers and clocks take.
+const MARGIN: Duration = Duration::from_secs(1);
+
+/// How long an ownership lasts behind the sending of the last answered proof of life. The broker takes a peer for dead two
+/// to three heartbeats after its last byte.
+pub(crate) fn lease(heartbeat: Duration) -> Duration {
+    (heartbeat * 2).saturating_sub(MARGIN)
+}
+
+/// What happened to a queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Input {
+    /// The group was joined (true) or is being left.
+    Joined(bool),
+    /// Whether the queue is ours to take; `None` = there is no such word.
+    Hinted(Option<bool>),
+    /// A connection stands (true) or was lost.
+    Connected(bool),
+    /// A channel consumes. The question for its consumers was sent at `sent`.
+    Opened { channel: u64, sent: Moment, consumers: u32 },
+    /// A channel could not be made to consume; nothing is left of it.
+    Refused { channel: u64, pace: Pace },
+    /// A delivery came on a channel.
+    Delivered { channel: u64 },
+    /// A look at the queue's consumers, asked for at `sent`, was answered, or not.
+    Looked { channel: u64, sent: Moment, consumers: Option<u32> },
+    /// A settlement, written at `sent`, was answered.
+    Alive { channel: u64, sent: Moment },
+    /// A channel that consumes came to an end. `open` = the consumer only.
+    Ended { channel: u64, open: bool, pace: Pace },
+    /// A channel is closed, as asked.
+    Closed { channel: u64 },
+    /// The consumers of a queue that is another's were counted, or not.
+    Counted(Option<u32>),
+    /// The ownership is given back.
+    Release(Epoch),
+    /// What is out has to be given back and taken anew.
+    Rewind,
+    /// Time passed.
+    Tick,
+}
+
+/// What to do, in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Command {
+    /// Open a channel and consume; [`Input::Opened`] or [`Input::Refused`] follows.
+    Open { channel: u64 },
+    /// Count the queue's consumers on a channel that consumes; [`Input::Looked`] follows.
+    Look { channel: u64 },
+    /// Close a channel; [`Input::Closed`] follows.
+    Close { channel: u64 },
+    /// Count the consumers of a queue without a channel that consumes; [`Input::Counted`] follows.
+    Count,
+    /// The queue is ours from now on, through this channel.
+    Acquired { channel: u64, epoch: Epoch, deadline: Moment },
+    /// It is so for longer.
+    Renewed { epoch: Epoch, deadline: Moment },
+    /// It may be.
+    Doubtful { epoch: Epoch },
+    /// It should be given back.
+    Revoking { epoch: Epoch },
+    /// It stays after all.
+    RevocationCancelled { epoch: Epoch },
+    /// It is not ours any more.
+    Lost { epoch: Epoch },
+    /// It was given back.
+    Released { epoch: Epoch },
+}
+
+/// What a step may use.
+#[derive(Debug)]
+pub(crate) struct Context<'a> {
+    pub(crate) now: Moment,
+    pub(crate) epochs: &'a mut EpochClock,
+    /// Any number, for backoff.
+    pub(crate) jitter: u16,
+    pub(crate) commands: &'a mut Vec<Command>,
+}
+
+/// One queue.
+#[derive(Debug)]
+pub(crate) struct Machine {
+    /// The broker makes one consumer active at a time.
+    exclusive: bool,
+    heartbeat: Duration,
+    joined: bool,
+    connected: bool,
+    hint: Option<bool>,
+    /// Taken though it is another's, since nobody consumed it.
+    adopted: bool,
+    orphan_since: Option<Moment>,
+    watch: Question,
+    link: Link,
+    owned: Option<Owned>,
+    /// Channels opened so far; the last one's number.
+    channels: u64,
+    failures: u32,
+    retry_at: Moment,
+}
+
+/// The queue's channel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Link {
+    None,
+    Opening(u64),
+    Consuming { channel: u64, since: Moment, alive: Moment, look: Question },
+    Closing(u64),
+}
+
+/// A question that is repeated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Question {
+    at: Moment,
+    asked: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Owned {
+    epoch: Epoch,
+    deadline: Moment,
+    /// The connection was lost.
+    doubtful: bool,
+    revoking: Option<Why>,
+    releasing: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Why {
+    /// It is another's to take.
+    Hint,
+    /// What is out has to come anew.
+    Rewind,
+}
+
+impl Machine {
+    pub(crate) fn new(exclusive: bool, heartbeat: Duration) -> Self {
+        Self {
+            exclusive,
+            heartbeat,
+            joined: false,
+            connected: false,
+            hint: None,
+            adopted: false,
+            orphan_since: None,
+            watch: Question { at: Moment::ZERO, asked: false },
+            link: Link::None,
+            owned: None,
+            channels: 0,
+            failures: 0,
+            retry_at: Moment::ZERO,
+        }
+    }
+
+    /// Takes one input and answers what to do by commands.
+    pub(crate) fn handle(&mut self, input: Input, context: &mut Context<'_>) {
+        self.expire(context);
+        match input {
+            Input::Tick => {}
+            Input::Joined(joined) => self.joined = joined,
+            Input::Hinted(hint) => self.hinted(hint),
+            Input::Connected(true) => self.connected = true,
+            Input::Connected(false) => self.disconnected(context),
+            Input::Opened { channel, sent, consumers } => self.opened(channel, sent, consumers, context),
+            Input::Refused { channel, pace } if self.link == Link::Opening(channel) => {
+                self.link = Link::None;
+                self.failed(pace, context);
+            }
+            Input::Delivered { channel } => {
+                if let Link::Consuming { channel: open, alive, .. } = self.link
+                    && open == channel
+                    && self.owned.is_none()
+                {
+                    self.acquire(channel, alive, context);
+                }
+            }
+            Input::Looked { channel, sent, consumers } => self.looked(channel, sent, consumers, context),
+            Input::Alive { channel, sent } => self.alive(channel, sent, context),
+            Input::Ended { channel, open, pace } => self.ended(channel, open, pace, context),
+            Input::Closed { channel } if self.link == Link::Closing(channel) => {
+                self.link = Link::None;
+                self.given_back(context);
+            }
+            Input::Refused { .. } | Input::Closed { .. } => {}
+            Input::Counted(consumers) => self.counted(consumers, context.now),
+            Input::Release(epoch) => self.release(epoch, context),
+            Input::Rewind => self.revoke(Why::Rewind, context),
+        }
+        self.strive(context);
+    }
+
+    /// When there is something to do without an input.
+    pub(crate) fn next(&self) -> Option<Moment> {
+        let look = match self.link {
+            Link::Consuming { look, .. } => (!look.asked).then_some(look.at),
+            Link::None if self.is_wanted() => self.connected.then_some(self.retry_at),
+            Link::None if self.is_watched() => (!self.watch.asked).then_some(self.watch.at),
+            Link::None | Link::Opening(_) | Link::Closing(_) => None,
+        };
+        [look, self.owned.map(|owned| owned.deadline)].into_iter().flatten().min()
+    }
+
+    /// Whether there is neither ownership nor channel.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.owned.is_none() && self.link == Link::None
+    }
+
+    /// Whether it is owned, or stands by to be.
+    pub(crate) fn is_consuming(&self) -> bool {
+        matches!(self.link, Link::Consuming { .. })
+    }
+
+    pub(crate) fn is_owned(&self) -> bool {
+        self.owned.is_some()
+    }
+
+    fn is_wanted(&self) -> bool {
+        self.joined && (self.hint != Some(false) || self.adopted)
+    }
+
+    fn is_watched(&self) -> bool {
+        self.joined && self.connected && !self.is_wanted()
+    }
+
+    fn expire(&mut self, context: &mut Context<'_>) {
+        let Some(owned) = self.owned.filter(|owned| owned.deadline <= context.now) else { return };
+        self.owned = None;
+        context.commands.push(Command::Lost { epoch: owned.epoch });
+        // A channel that gives no sign of life may still have the queue at the broker.
+        self.close(context);
+    }
+
+    fn hinted(&mut self, hint: Option<bool>) {
+        self.hint = hint;
+        self.adopted &= hint == Some(false);
+        self.orphan_since = None;
+    }
+
+    fn disconnected(&mut self, context: &mut Context<'_>) {
+        self.connected = false;
+        self.link = Link::None;
+        self.watch.asked = false;
+        self.orphan_since = None;
+        match &mut self.owned {
+            Some(owned) if owned.releasing => self.given_back(context),
+            Some(owned) if !owned.doubtful => {
+                owned.doubtful = true;
+                context.commands.push(Command::Doubtful { epoch: owned.epoch });
+            }
+            Some(_) | None => {}
+        }
+    }
+
+    fn opened(&mut self, channel: u64, sent: Moment, consumers: u32, context: &mut Context<'_>) {
+        if self.link != Link::Opening(channel) {
+            return;
+        }
+        let look = Question { at: context.now + STANDBY_LOOK, asked: false };
+        self.link = Link::Consuming { channel, since: context.now, alive: sent, look };
+        // What was out on the old channel is handed out again.
+        if let Some(old) = self.owned.take() {
+            context.commands.push(Command::Lost { epoch: old.epoch });
+        }
+        if !self.is_wanted() {
+            self.close(context);
+        } else if !self.exclusive || consumers == 1 {
+            self.acquire(channel, sent, context);
+        }
+    }
+
+    fn acquire(&mut self, channel: u64, sent: Moment, context: &mut Context<'_>) {
+        let epoch = context.epochs.advance();
+        let deadline = sent + lease(self.heartbeat);
+        self.owned = Some(Owned { epoch, deadline, doubtful: false, revoking: None, releasing: false });
+        if let Link::Consuming { look, .. } = &mut self.link {
+            look.at = sent + self.heartbeat / 2;
+        }
+        context.commands.push(Command::Acquired { channel, epoch, deadline });
+    }
+
+    fn looked(&mut self, channel: u64, sent: Moment, consumers: Option<u32>, context: &mut Context<'_>) {
+        let Link::Consuming { channel: open, alive, look, .. } = &mut self.link else { return };
+        if *open != channel {
+            return;
+        }
+        look.asked = false;
+        // A broker that counts none has no way to the queue's leader: it can't vouch for our being its consumer.
+        let Some(consumers) = consumers.filter(|consumers| *consumers > 0) else {
+            look.at = context.now + LOOK_AGAIN;
+            return;
+        };
+        *alive = (*alive).max(sent);
+        if self.owned.is_some() {
+            self.renew(sent, context);
+            if self.adopted && consumers > 1 {
+                // Who it belongs to is back.
+                self.adopted = false;
+            }
+        } else if consumers == 1 || !self.exclusive {
+            self.acquire(channel, sent, context);
+        } else {
+            look.at = context.now + STANDBY_LOOK;
+        }
+    }
+
+    fn alive(&mut self, channel: u64, sent: Moment, context: &mut Context<'_>) {
+        if let Link::Consuming { channel: open, alive, .. } = &mut self.link
+            && *open == channel
+        {
+            *alive = (*alive).max(sent);
+            if self.owned.is_some() {
+                self.renew(sent, context);
+            }
+        }
+    }
+
+    fn renew(&mut self, sent: Moment, context: &mut Context<'_>) {
+        let deadline = sent + lease(self.heartbeat);
+        if let Link::Consuming { look, .. } = &mut self.link {
+            look.at = look.at.max(sent + self.heartbeat / 2);
+        }
+        if let Some(owned) = self.owned.as_mut().filter(|owned| owned.deadline < deadline) {
+            owned.deadline = deadline;
+            context.commands.push(Command::Renewed { epoch: owned.epoch, deadline });
+        }
+    }
+
+    fn ended(&mut self, channel: u64, open: bool, pace: Pace, context: &mut Context<'_>) {
+        match self.link {
+            Link::Consuming { channel: consuming, since, .. } if consuming == channel => {
+                if context.now.since(since) >= HEALTHY {
+                    self.failures = 0;
+                }
+                self.failed(pace, context);
+                if let Some(owned) = self.owned.take() {
+                    context.commands.push(Command::Lost { epoch: owned.epoch });
+                }
+                if open {
+                    self.close(context);
+                } else {
+                    self.link = Link::None;
+                }
+            }
+            Link::Closing(closing) if closing == channel && !open => {
+                self.link = Link::None;
+                self.given_back(context);
+            }
+            Link::None | Link::Opening(_) | Link::Consuming { .. } | Link::Closing(_) => {}
+        }
+    }
+
+    fn counted(&mut self, consumers: Option<u32>, now: Moment) {
+        self.watch = Question { at: now + WATCH, asked: false };
+        match consumers {
+            Some(0) => {
+                let since = *self.orphan_since.get_or_insert(now);
+                self.adopted |= self.hint == Some(false) && now.since(since) >= ORPHANED;
+            }
+            Some(_) | None => self.orphan_since = None,
+        }
+    }
+
+    fn release(&mut self, epoch: Epoch, context: &mut Context<'_>) {
+        let Some(owned) = self.owned.as_mut().filter(|owned| owned.epoch == epoch && !owned.releasing) else {
+            return;
+        };
+        owned.releasing = true;
+        match self.link {
+            Link::Consuming { .. } => self.close(context),
+            // Its channel is gone with the connection.
+            Link::None | Link::Opening(_) => self.given_back(context),
+            Link::Closing(_) => {}
+        }
+    }
+
+    fn given_back(&mut self, context: &mut Context<'_>) {
+        if let Some(owned) = self.owned.take_if(|owned| owned.releasing) {
+            context.commands.push(Command::Released { epoch: owned.epoch });
+        }
+    }
+
+    fn revoke(&mut self, why: Why, context: &mut Context<'_>) {
+        let Some(owned) = &mut self.owned else { return };
+        if owned.revoking.is_none() && !owned.releasing && !owned.doubtful {
+            owned.revoking = Some(why);
+            context.commands.push(Command::Revoking { epoch: owned.epoch });
+        }
+    }
+
+    fn close(&mut self, context: &mut Context<'_>) {
+        if let Link::Consuming { channel, .. } = self.link {
+            self.link = Link::Closing(channel);
+            context.commands.push(Command::Close { channel });
+        }
+    }
+
+    fn failed(&mut self, pace: Pace, context: &Context<'_>) {
+        let (first, longest) = match pace {
+            Pace::Quick => (Duration::from_millis(200), Duration::from_secs(5)),
+            Pace::Slow => (Duration::from_secs(5), Duration::from_secs(60)),
+        };
+        let full = first.saturating_mul(1 << self.failures.min(10)).min(longest);
+        let share = full / 2 * u32::from(context.jitter) / u32::from(u16::MAX);
+        self.failures = self.failures.saturating_add(1);
+        self.retry_at = context.now + full / 2 + share;
+    }
+
+    /// Brings the link nearer to what is wanted.
+    fn strive(&mut self, context: &mut Context<'_>) {
+        let (now, wanted, watched, joined) = (context.now, self.is_wanted(), self.is_watched(), self.joined);
+        match &mut self.link {
+            Link::Consuming { .. } if self.owned.is_none() && !wanted => self.close(context),
+            Link::Consuming { channel, look, .. } => {
+                if !look.asked && look.at <= now {
+                    look.asked = true;
+                    context.commands.push(Command::Look { channel: *channel });
+                }
+                // Who leaves is asked to release by the shell.
+                if joined && !wanted {
+                    self.revoke(Why::Hint, context);
+                } else if wanted {
+                    self.keep(context);
+                }
+            }
+            Link::None if wanted && self.connected && self.retry_at <= now => {
+                self.channels += 1;
+                self.link = Link::Opening(self.channels);
+                context.commands.push(Command::Open { channel: self.channels });
+            }
+            Link::None if watched && !self.watch.asked && self.watch.at <= now => {
+                self.watch.asked = true;
+                context.commands.push(Command::Count);
+            }
+            Link::None | Link::Opening(_) | Link::Closing(_) => {}
+        }
+    }
+
+    fn keep(&mut self, context: &mut Context<'_>) {
+        let Some(owned) = &mut self.owned else { return };
+        if owned.revoking == Some(Why::Hint) && !owned.releasing {
+            owned.revoking = None;
+            context.commands.push(Command::RevocationCancelled { epoch: owned.epoch });
+        }
+    }
+}

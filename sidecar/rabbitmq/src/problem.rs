@@ -1,0 +1,296 @@
+//! What a person has to know of the source's trouble, and the exact cure: one place for the texts of failed calls. Those of
+//! a declaration stand beside its judgement.
+
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use lockstep_broker::{BrokerError, Certainty, Class, Problem};
+
+use crate::{
+    amqp::AmqpError,
+    config::{BadCredentials, Config},
+    declaration,
+};
+
+/// The reasons that this adapter gives, CamelCase as conditions want them.
+pub mod reason {
+    /// No node can be reached.
+    pub const UNREACHABLE: &str = "Unreachable";
+    /// The credentials are missing or wrong.
+    pub const WRONG_CREDENTIALS: &str = "WrongCredentials";
+    /// There is no such virtual host, or not for this user.
+    pub const VHOST_NOT_FOUND: &str = "VhostNotFound";
+    /// The TLS handshake failed.
+    pub const TLS_FAILED: &str = "TlsFailed";
+    /// A queue does not exist.
+    pub const QUEUE_NOT_FOUND: &str = "QueueNotFound";
+    /// The user may not do this with a queue, or somebody has it for himself.
+    pub const ACCESS_REFUSED: &str = "AccessRefused";
+    /// A queue may be consumed by several at once.
+    pub const NOT_SINGLE_ACTIVE: &str = "NotSingleActive";
+    /// A queue is a classic one.
+    pub const CLASSIC_QUEUE: &str = "ClassicQueue";
+    /// A message may be taken out of its place by the queue's delivery limit.
+    pub const DELIVERY_LIMIT_FINITE: &str = "DeliveryLimitFinite";
+    /// A queue is a stream.
+    pub const STREAM_UNSUPPORTED: &str = "StreamUnsupported";
+    /// A queue is of a kind that only a plugin knows.
+    pub const QUEUE_TYPE_UNSUPPORTED: &str = "QueueTypeUnsupported";
+    /// How a queue was declared can't be found out.
+    pub const OWNERSHIP_UNVERIFIED: &str = "OwnershipUnverified";
+    /// The management API can't be used.
+    pub const MANAGEMENT_FAILED: &str = "ManagementFailed";
+    /// There is nowhere for dead letters to go.
+    pub const DEAD_LETTER_UNSUPPORTED: &str = "DeadLetterUnsupported";
+    /// The queue for dead letters does not exist.
+    pub const DEAD_LETTER_QUEUE_NOT_FOUND: &str = "DeadLetterQueueNotFound";
+    /// The broker took a message back that was not settled in time.
+    pub const ACKNOWLEDGEMENT_TIMEOUT: &str = "AcknowledgementTimeout";
+    /// The broker takes no messages for now (a memory or disk alarm).
+    pub const BROKER_BLOCKED: &str = "BrokerBlocked";
+    /// There are more members than queues, so that this one has nothing to do.
+    pub const MORE_MEMBERS_THAN_QUEUES: &str = lockstep_broker::Problem::MORE_REPLICAS_THAN_QUEUES;
+    /// The broker answered something that makes no sense or refused for a reason of its own.
+    pub const UNEXPECTED_ANSWER: &str = "UnexpectedAnswer";
+    /// No answer came in time.
+    pub const TIMED_OUT: &str = "TimedOut";
+    /// The connection broke.
+    pub const CONNECTION_LOST: &str = "ConnectionLost";
+    /// The ownership is over.
+    pub const NOT_OWNED: &str = "NotOwned";
+    /// The operation is not one that this source has.
+    pub const NOT_SUPPORTED: &str = "NotSupported";
+}
+
+/// Codes of AMQP 0-9-1 that say something to a person.
+mod code {
+    pub(super) const ACCESS_REFUSED: u16 = 403;
+    pub(super) const NOT_FOUND: u16 = 404;
+    pub(super) const RESOURCE_LOCKED: u16 = 405;
+    pub(super) const PRECONDITION_FAILED: u16 = 406;
+    pub(super) const NOT_IMPLEMENTED: u16 = 540;
+}
+
+/// How soon to try again what failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pace {
+    /// It may be over in a moment.
+    Quick,
+    /// Somebody has to change something.
+    Slow,
+}
+
+/// Why a queue can't be consumed now.
+#[derive(Debug, Clone)]
+pub(crate) struct Failure {
+    pub(crate) pace: Pace,
+    /// `None` for what is not worth a word to a person.
+    pub(crate) problem: Option<Problem>,
+}
+
+/// Says what an end of a queue's channel, or a failure to open it, means.
+pub(crate) fn of_channel(error: &AmqpError, queue: &str, config: &Config) -> Failure {
+    let problem = |reason, what: &str, remedy| {
+        Some(Problem { reason, message: format!("queue {queue} {what}"), remedy })
+    };
+    let slow = |problem| Failure { pace: Pace::Slow, problem };
+    let Some(close) = error.close() else {
+        return Failure { pace: Pace::Quick, problem: None };
+    };
+    match close.code {
+        code::NOT_FOUND => slow(problem(
+            reason::QUEUE_NOT_FOUND,
+            &format!("does not exist in the virtual host {}", config.vhost),
+            format!("declare it: {}", declaration::right(config, queue, None)),
+        )),
+        code::ACCESS_REFUSED if close.text.contains("exclusive") => slow(problem(
+            reason::ACCESS_REFUSED,
+            "is consumed by somebody who wants it for himself alone",
+            "end that consumer, or let it consume without the flag exclusive".to_owned(),
+        )),
+        code::ACCESS_REFUSED => slow(problem(
+            reason::ACCESS_REFUSED,
+            &format!("may not be read by this user: {}", close.text),
+            format!("give permission: rabbitmqctl set_permissions -p '{}' USER '^$' '^$' '^{queue}$'", config.vhost),
+        )),
+        code::RESOURCE_LOCKED => slow(problem(
+            reason::ACCESS_REFUSED,
+            "is exclusive to another connection",
+            format!("delete it and declare it anew: {}", declaration::right(config, queue, None)),
+        )),
+        code::PRECONDITION_FAILED if close.text.contains("timeout") => Failure {
+            pace: Pace::Quick,
+            problem: problem(
+                reason::ACKNOWLEDGEMENT_TIMEOUT,
+                "was taken back by the broker, since a message was not acknowledged in time",
+                "tell the broker's consumer_timeout in acknowledgementTimeoutSeconds, or raise it there".to_owned(),
+            ),
+        },
+        code::PRECONDITION_FAILED | code::NOT_IMPLEMENTED => slow(problem(
+            reason::UNEXPECTED_ANSWER,
+            &format!("can't be consumed: {}", close.text),
+            String::new(),
+        )),
+        _ => Failure { pace: Pace::Quick, problem: None },
+    }
+}
+
+/// Says what a failure to connect, or a lost connection, means.
+pub(crate) fn of_connection(error: &AmqpError, config: &Config) -> Problem {
+    let problem = |reason, remedy: String| Problem { reason, message: error.to_string(), remedy };
+    match error {
+        AmqpError::AuthRefused { .. } | AmqpError::Mechanism { .. } => problem(
+            reason::WRONG_CREDENTIALS,
+            "correct the secret named by credentialsSecretRef, or the certificate named by tls.clientCertSecretRef; both \
+             are read again at each connect"
+                .to_owned(),
+        ),
+        AmqpError::VhostRefused { .. } => problem(
+            reason::VHOST_NOT_FOUND,
+            format!(
+                "create it: rabbitmqctl add_vhost '{vhost}', and give permission: rabbitmqctl set_permissions -p '{vhost}' \
+                 USER '^$' '^$' '.*'; or correct vhost",
+                vhost = config.vhost
+            ),
+        ),
+        AmqpError::Tls { .. } => problem(
+            reason::TLS_FAILED,
+            "set tls.caSecretRef to the authority that signed the server's certificate (and tls.clientCertSecretRef if \
+             it asks for one), or write amqp:// and remove tls if it serves none"
+                .to_owned(),
+        ),
+        AmqpError::TlsFile { .. } => problem(reason::TLS_FAILED, "correct the files named by tls".to_owned()),
+        AmqpError::Dns { .. } | AmqpError::Connect { .. } | AmqpError::ConnectTimeout { .. } => {
+            problem(reason::UNREACHABLE, "correct urls, or start the broker".to_owned())
+        }
+        AmqpError::Protocol(_) => {
+            problem(reason::UNEXPECTED_ANSWER, "name a port for AMQP 0-9-1 in urls".to_owned())
+        }
+        AmqpError::NotOpen(end) => of_connection(end, config),
+        AmqpError::ClosedByServer(_)
+        | AmqpError::ClosedByPeer
+        | AmqpError::Io(_)
+        | AmqpError::HeartbeatMissed { .. }
+        | AmqpError::WriteStalled { .. }
+        | AmqpError::ClosedByUs
+        | AmqpError::ChannelClosed(_)
+        | AmqpError::Timeout { .. }
+        | AmqpError::Blocked { .. }
+        | AmqpError::Busy { .. }
+        | AmqpError::UnknownTag { .. }
+        | AmqpError::TooLong { .. } => problem(reason::CONNECTION_LOST, String::new()),
+    }
+}
+
+/// Says what credentials that can't be read mean.
+pub(crate) fn of_credentials(bad: &BadCredentials) -> Problem {
+    let key = bad.path.file_name().unwrap_or_default().to_string_lossy();
+    Problem {
+        reason: reason::WRONG_CREDENTIALS,
+        message: format!("failed to read the credentials {}: {}", bad.path.display(), bad.reason),
+        remedy: format!(
+            "give the secret named by credentialsSecretRef a usable key {key}, or the file in --credentials-dir; it is \
+             read again at each connect"
+        ),
+    }
+}
+
+/// A call of the other halves that failed below.
+pub(crate) fn failed(operation: &'static str, error: AmqpError, certainty: Certainty) -> BrokerError {
+    let reason = match &error {
+        AmqpError::Timeout { .. } => reason::TIMED_OUT,
+        AmqpError::Blocked { .. } => reason::BROKER_BLOCKED,
+        AmqpError::TooLong { .. } => reason::NOT_SUPPORTED,
+        AmqpError::Dns { .. }
+        | AmqpError::Connect { .. }
+        | AmqpError::ConnectTimeout { .. }
+        | AmqpError::Tls { .. }
+        | AmqpError::TlsFile { .. }
+        | AmqpError::Mechanism { .. }
+        | AmqpError::AuthRefused { .. }
+        | AmqpError::VhostRefused { .. }
+        | AmqpError::Protocol(_)
+        | AmqpError::ClosedByServer(_)
+        | AmqpError::ClosedByPeer
+        | AmqpError::Io(_)
+        | AmqpError::HeartbeatMissed { .. }
+        | AmqpError::WriteStalled { .. }
+        | AmqpError::ClosedByUs
+        | AmqpError::ChannelClosed(_)
+        | AmqpError::Busy { .. }
+        | AmqpError::UnknownTag { .. }
+        | AmqpError::NotOpen(_) => reason::CONNECTION_LOST,
+    };
+    let class = if reason == reason::NOT_SUPPORTED { Class::Permanent } else { Class::Transient };
+    let problem = Problem { reason, message: error.to_string(), remedy: String::new() };
+    BrokerError { operation, certainty, class, problem, source: Some(std::sync::Arc::new(error)) }
+}
+
+/// An operation that was not begun.
+pub(crate) fn refusal(
+    operation: &'static str,
+    class: Class,
+    reason: &'static str,
+    message: impl Into<String>,
+) -> BrokerError {
+    let problem = Problem { reason, message: message.into(), remedy: String::new() };
+    BrokerError { operation, certainty: Certainty::NotDone, class, problem, source: None }
+}
+
+/// An operation under an ownership that is over.
+pub(crate) fn not_owned(operation: &'static str) -> BrokerError {
+    refusal(operation, Class::Transient, reason::NOT_OWNED, "the queue is not owned under that epoch")
+}
+
+/// The present troubles, the gravest first. Bounded by queues.
+#[derive(Debug, Default)]
+pub(crate) struct Problems(Mutex<BTreeMap<(Rank, String), Problem>>);
+
+/// How grave: the first is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Rank {
+    Connection,
+    Queue,
+    DeadLetter,
+    Warning,
+    Note,
+}
+
+impl Problems {
+    /// Notes a trouble of a subject. Says whether that is news.
+    pub(crate) fn set(&self, rank: Rank, subject: &str, problem: Problem) -> bool {
+        let key = (rank, subject.to_owned());
+        let mut all = self.lock();
+        // Words of one trouble may differ from time to time (a port, a wait): that is no news.
+        if all.get(&key).is_some_and(|known| known.reason == problem.reason) {
+            return false;
+        }
+        all.insert(key, problem);
+        true
+    }
+
+    /// It has passed. Says whether that is news.
+    pub(crate) fn clear(&self, rank: Rank, subject: &str) -> bool {
+        let mut all = self.lock();
+        !all.is_empty() && all.remove(&(rank, subject.to_owned())).is_some()
+    }
+
+    /// Forgets all.
+    pub(crate) fn clear_all(&self) {
+        self.lock().clear();
+    }
+
+    /// The gravest.
+    pub(crate) fn first(&self) -> Option<Problem> {
+        self.lock().values().next().cloned()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<(Rank, String), Problem>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
