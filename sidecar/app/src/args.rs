@@ -62,6 +62,10 @@ pub struct RunArgs {
     /// a random one.
     #[arg(long, value_name = "ID")]
     pub client_id: Option<String>,
+    /// A file with the queues that this member should take, as a JSON list; others are left to the other members. It is
+    /// followed. For sources that don't share their queues out by themselves. Default: what the operator writes in a pod.
+    #[arg(long, value_name = "FILE")]
+    pub assignment: Option<PathBuf>,
 }
 
 /// Arguments of `dev`.

@@ -5,6 +5,7 @@ mod demo;
 mod dev;
 mod local;
 mod run;
+mod source;
 
 use std::{
     fmt::Display,

@@ -15,16 +15,34 @@ use std::{
     time::Duration,
 };
 
+use lockstep_broker::Clock;
 use lockstep_contract::{
     ConsumerGroup, Heat, Mistakes, Parsed, Strictness, Warning, config_hash, names, parse, parse_mounted,
 };
 use thiserror::Error;
+
+use crate::state::State;
 
 pub use assignment::{Assignment, Hint};
 pub use delivery::{DeliveryError, delivery_settings, health_settings};
 pub use engine::{BUFFER_BYTES, BUFFER_COUNT, SPAN, STORM, engine_config};
 pub use rocketmq::rocketmq_config;
 pub use watch::Watch;
+
+/// What an adapter's settings take besides the manifest.
+#[derive(Debug)]
+pub struct Member<'a> {
+    /// The folder with the secrets.
+    pub secrets: &'a Path,
+    /// What survived from an earlier life.
+    pub state: &'a State,
+    /// This member's name.
+    pub client_id: &'a str,
+    /// The queues that are this member's to take, and each later word of it.
+    pub hint: tokio::sync::watch::Receiver<Hint>,
+    /// The process's clock.
+    pub clock: Clock,
+}
 
 /// A manifest larger than this is not one: Kubernetes stores at most 1 MiB.
 const MANIFEST_BYTES_MAX: u64 = 1 << 20;

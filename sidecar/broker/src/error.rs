@@ -48,9 +48,13 @@ impl Problem {
     /// The reason of a member that has nothing to do, since its group has more members than queues.
     pub const MORE_REPLICAS_THAN_QUEUES: &'static str = "MoreReplicasThanQueues";
 
-    /// Whether something is wrong with the source: a member that has nothing to do is as well as one can be.
+    /// The reason of a member that can't see whether its queues have one consumer at a time, and consumes.
+    pub const OWNERSHIP_UNVERIFIED: &'static str = "OwnershipUnverified";
+
+    /// Whether something is wrong with the source: a member that has nothing to do is as well as one can be, and what
+    /// can't be verified may be as it should.
     pub fn is_failure(&self) -> bool {
-        self.reason != Self::MORE_REPLICAS_THAN_QUEUES
+        ![Self::MORE_REPLICAS_THAN_QUEUES, Self::OWNERSHIP_UNVERIFIED].contains(&self.reason)
     }
 }
 

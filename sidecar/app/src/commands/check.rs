@@ -1,10 +1,13 @@
 use lockstep_broker::Clock;
-use lockstep_rocketmq::{Finding, Severity};
+use tokio::sync::watch;
 
-use super::{Failure, block_on, random_name, run::rocketmq, say, secrets_folder};
+use super::{
+    Failure, block_on, random_name, say, secrets_folder,
+    source::{Finding, Source},
+};
 use crate::{
     args::CheckArgs,
-    config::{Origin, rocketmq_config},
+    config::{Member, Origin},
     state::State,
 };
 
@@ -15,7 +18,7 @@ pub(super) fn check(args: &CheckArgs) -> Result<(), Failure> {
     for warning in &loaded.warnings {
         say(format!("warning: {warning}"));
     }
-    let source = rocketmq(&loaded.group)?;
+    let source = Source::of(&loaded.group)?;
     say("the manifest is valid");
     if !args.connect {
         return Ok(());
@@ -23,20 +26,25 @@ pub(super) fn check(args: &CheckArgs) -> Result<(), Failure> {
     let secrets = secrets_folder(args.manifest.credentials_dir.as_deref());
     let client_id = format!("lockstep-check-{}", random_name(8)?);
     block_on(async {
-        let state = State::none();
-        let config = rocketmq_config(&loaded.group, source, &secrets, &state, client_id, Clock::new());
-        // Asks without joining: another member would make the group's members give queues away.
-        report(&lockstep_rocketmq::check(&config).await)
+        let member = Member {
+            secrets: &secrets,
+            state: &State::none(),
+            client_id: &client_id,
+            hint: watch::Sender::new(None).subscribe(),
+            clock: Clock::new(),
+        };
+        report(&source.check(&loaded.group, &member).await)
     })
 }
 
 fn report(findings: &[Finding]) -> Result<(), Failure> {
     let mut errors = Vec::new();
-    for Finding { severity, problem } in findings {
+    for Finding { fatal, problem } in findings {
         let text = format!("({}): {problem}", problem.reason);
-        match severity {
-            Severity::Error => errors.push(format!("the source can't be used {text}")),
-            Severity::Warning => say(format!("warning {text}")),
+        if *fatal {
+            errors.push(format!("the source can't be used {text}"));
+        } else {
+            say(format!("warning {text}"));
         }
     }
     if errors.is_empty() {

@@ -1,14 +1,14 @@
 use std::{env, path::PathBuf};
 
 use lockstep_broker::Clock;
-use lockstep_contract::{ConsumerGroup, RocketMq, SourceKind, names};
+use lockstep_contract::names;
 
-use super::{Failure, block_on, random_name, secrets_folder, start_logs};
+use super::{Failure, block_on, random_name, secrets_folder, source::Source, start_logs};
 use crate::{
     args::RunArgs,
-    config::{Assignment, Loaded, Origin, in_pod, rocketmq_config},
-    deliver::{Endpoint, ROCKETMQ_HIDDEN, SourceInfo},
-    service::{self, Plan, level_name},
+    config::{Assignment, Loaded, Origin, in_pod},
+    deliver::Endpoint,
+    service::{Plan, level_name},
     state::State,
 };
 
@@ -16,60 +16,34 @@ use crate::{
 pub(super) fn run(args: RunArgs) -> Result<(), Failure> {
     let origin = Origin::of(args.manifest.file.as_deref());
     let loaded = origin.load().map_err(Failure::usage)?;
-    let source = rocketmq(&loaded.group)?.clone();
+    let group = loaded.group.clone();
+    let source = Source::of(&group)?;
     let callback = args.callback.as_deref().map(Endpoint::from_url).transpose().map_err(Failure::usage)?;
     let log_level = start_logs(level_name(loaded.group.spec.sidecar.log_level))?;
     warn_of(&loaded);
     let secrets = secrets_folder(args.manifest.credentials_dir.as_deref());
     let state = state(args.state_dir);
     let client_id = client_id(args.client_id, &state)?;
-    block_on(async move {
-        let clock = Clock::new();
-        let config = rocketmq_config(&loaded.group, &source, &secrets, &state, client_id.clone(), clock);
+    block_on(async {
         let plan = Plan {
             origin,
-            source: source_info(&source),
+            source: source.info(),
             loaded,
-            assignment: Assignment::mounted(),
+            assignment: args.assignment.as_deref().map_or_else(Assignment::mounted, Assignment::of),
             secrets,
             callback,
             state,
             client_id,
             log_level,
-            clock,
+            clock: Clock::new(),
         };
-        service::serve(lockstep_rocketmq::RocketMq::new(config), plan).await?;
-        Ok(())
+        Ok(source.serve(&group, plan).await?)
     })
-}
-
-/// The one source that this version has.
-pub(super) fn rocketmq(group: &ConsumerGroup) -> Result<&RocketMq, Failure> {
-    let absent = |name: &str| {
-        Failure::usage(format!(
-            "spec.source.{name}: this version has no {name} source; use rocketmq, or lockstep-sidecar dev to try \
-             the application without a broker"
-        ))
-    };
-    match group.spec.source.kind() {
-        Some(SourceKind::RocketMq(source)) => Ok(source),
-        Some(SourceKind::RabbitMq(_)) => Err(absent("rabbitmq")),
-        Some(SourceKind::ActiveMq(_)) => Err(absent("activemq")),
-        None => Err(Failure::usage("spec.source: no source is given; add rocketmq")),
-    }
 }
 
 pub(super) fn warn_of(loaded: &Loaded) {
     for warning in &loaded.warnings {
         tracing::warn!("manifest: {warning}");
-    }
-}
-
-fn source_info(source: &RocketMq) -> SourceInfo {
-    SourceInfo {
-        scheme: "rocketmq",
-        authority: source.consumer_group.clone(),
-        hidden_properties: ROCKETMQ_HIDDEN,
     }
 }
 

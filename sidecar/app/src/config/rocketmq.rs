@@ -1,6 +1,3 @@
-use std::path::Path;
-
-use lockstep_broker::Clock;
 use lockstep_contract::{ConsumerGroup, KeyFrom, RocketMq, StartPositionType, names::files};
 use lockstep_model::Text;
 use lockstep_rocketmq::{
@@ -9,22 +6,17 @@ use lockstep_rocketmq::{
     remoting::{CredentialsSource, TlsFiles},
 };
 
+use super::Member;
 use crate::state::State;
 
 /// The adapter's settings. Secrets stay in their files: the adapter reads them at each connect.
-pub fn rocketmq_config(
-    group: &ConsumerGroup,
-    source: &RocketMq,
-    secrets: &Path,
-    state: &State,
-    client_id: String,
-    clock: Clock,
-) -> Config {
+pub fn rocketmq_config(group: &ConsumerGroup, source: &RocketMq, member: &Member<'_>) -> Config {
     let spec = &group.spec;
+    let Member { secrets, state, .. } = *member;
     Config {
         name_servers: source.name_servers.clone(),
         group: source.consumer_group.clone(),
-        client_id,
+        client_id: member.client_id.to_owned(),
         subscriptions: source.subscriptions.iter().map(subscription).collect(),
         start: start(group, source, state),
         lock_lifetime: source.lock_lifetime,
@@ -46,7 +38,7 @@ pub fn rocketmq_config(
             (KeyFrom::Header, None) | (KeyFrom::Native, _) => KeySource::Native,
         },
         epoch_floor: state.last_epoch(),
-        clock,
+        clock: member.clock,
         limits: BodyLimits::default(),
     }
 }

@@ -68,3 +68,7 @@ pub const ROCKETMQ_HIDDEN: &[&str] = &[
     "__CRC32#",
     "__RMQ.TRANSIENT.*",
 ];
+
+/// RabbitMQ's own bookkeeping: how often a message was handed out, which says nothing of what the application saw. Kept
+/// visible are those with a meaning for people: `x-death` and what else tells of a dead letter's way, `CC`.
+pub(super) const RABBITMQ_HIDDEN: &[&str] = &["x-delivery-count", "x-acquired-count"];

@@ -245,6 +245,27 @@ impl Prepared {
     }
 }
 
+impl SourceInfo {
+    /// A consumer group of RocketMQ.
+    pub fn rocketmq(consumer_group: &str) -> Self {
+        Self {
+            scheme: "rocketmq",
+            authority: consumer_group.to_owned(),
+            hidden_properties: names::ROCKETMQ_HIDDEN,
+        }
+    }
+
+    /// A virtual host of RabbitMQ: messages are the same whoever consumes them. The usual one, `/`, is told as none.
+    pub fn rabbitmq(vhost: &str) -> Self {
+        let authority = if vhost == "/" { "" } else { vhost };
+        Self {
+            scheme: "rabbitmq",
+            authority: authority.to_owned(),
+            hidden_properties: names::RABBITMQ_HIDDEN,
+        }
+    }
+}
+
 impl QueueParts {
     fn new(source: &SourceInfo, name: &QueueName) -> Self {
         let mut authority = Vec::new();

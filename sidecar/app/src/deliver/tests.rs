@@ -1,6 +1,7 @@
 mod answers;
 mod connections;
 mod events;
+mod rabbitmq;
 mod requests;
 mod server;
 

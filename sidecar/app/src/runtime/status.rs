@@ -1,6 +1,9 @@
 //! What the loop knows, for `/status` and `/metrics`. It holds ids and numbers, never a part of a message or of an
 //! application's answer.
 
+#[cfg(test)]
+mod tests;
+
 use std::time::Duration;
 
 use lockstep_broker::{Broker, Problem};
@@ -46,8 +49,8 @@ impl<B: Broker, D: Deliver> Shell<B, D> {
             gaps: self.facts.gaps.iter().cloned().collect(),
             ..Status::default()
         };
-        let idle = self.source.problem.as_ref().filter(|problem| !problem.is_failure());
-        status.conditions = conditions(&status, &queues, idle);
+        let notice = self.source.problem.as_ref().filter(|problem| !problem.is_failure());
+        status.conditions = conditions(&status, &queues, notice);
         queues.truncate(STATUS_QUEUES_MAX);
         status.queues = queues;
         status
@@ -204,8 +207,8 @@ fn totals(known: u32, owned: usize, queues: &[QueueStatus]) -> Totals {
     }
 }
 
-/// The conditions as far as one pod knows them. `idle`: why it has nothing to do although all is well.
-fn conditions(status: &Status, queues: &[QueueStatus], idle: Option<&Problem>) -> Vec<PodCondition> {
+/// The conditions as far as one pod knows them. `notice`: what is to be known of its queues although it consumes.
+fn conditions(status: &Status, queues: &[QueueStatus], notice: Option<&Problem>) -> Vec<PodCondition> {
     let of = |kind, holds: bool, reason, message: &str| PodCondition {
         kind,
         status: if holds { ConditionStatus::True } else { ConditionStatus::False },
@@ -250,16 +253,19 @@ fn conditions(status: &Status, queues: &[QueueStatus], idle: Option<&Problem>) -
         None => of(ConditionType::Blocked, false, Reason::NotBlocked, ""),
     };
     let doubtful = queues.iter().any(|queue| queue.state == QueueState::Doubtful);
-    let (owned, why) = match (doubtful, idle) {
-        (true, _) => (Reason::LeaseDoubtful, ""),
-        (false, Some(problem)) => (Reason::MoreReplicasThanQueues, problem.message.as_str()),
-        (false, None) => (Reason::Owned, ""),
+    let (owned, why) = match (doubtful, notice) {
+        (true, _) => (Reason::LeaseDoubtful, String::new()),
+        (false, Some(problem)) if problem.reason == Problem::OWNERSHIP_UNVERIFIED => {
+            (Reason::OwnershipUnverified, problem.to_string())
+        }
+        (false, Some(problem)) => (Reason::MoreReplicasThanQueues, problem.message.clone()),
+        (false, None) => (Reason::Owned, String::new()),
     };
     vec![
         of(ConditionType::Ready, status.ready, ready, ""),
         of(ConditionType::SourceConnected, source.connected, connected, &source.message),
         of(ConditionType::ApplicationHealthy, healthy, application.reason, &application.message),
-        of(ConditionType::QueuesOwned, !doubtful, owned, why),
+        of(ConditionType::QueuesOwned, !doubtful, owned, &why),
         blocked,
         match paused {
             true => of(ConditionType::Paused, true, Reason::PausedBySpec, ""),

@@ -1,0 +1,80 @@
+//! The sources of this version, each with its adapter.
+
+use lockstep_broker::Problem;
+use lockstep_contract::{ConsumerGroup, RocketMq, SourceKind};
+
+use super::Failure;
+use crate::{
+    config::{Member, rocketmq_config},
+    deliver::SourceInfo,
+    service::{self, Plan, StartError},
+};
+
+/// A source that this version has an adapter for.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Source<'a> {
+    RocketMq(&'a RocketMq),
+}
+
+/// One thing in the way of a source.
+#[derive(Debug)]
+pub(super) struct Finding {
+    /// Whether messages will not come for it.
+    pub(super) fatal: bool,
+    pub(super) problem: Problem,
+}
+
+impl<'a> Source<'a> {
+    pub(super) fn of(group: &'a ConsumerGroup) -> Result<Self, Failure> {
+        let absent = |name: &str| {
+            Failure::usage(format!(
+                "spec.source.{name}: this version has no {name} source; use rocketmq, or lockstep-sidecar dev to \
+                 try the application without a broker"
+            ))
+        };
+        match group.spec.source.kind() {
+            Some(SourceKind::RocketMq(source)) => Ok(Self::RocketMq(source)),
+            Some(SourceKind::RabbitMq(_)) => Err(absent("rabbitmq")),
+            Some(SourceKind::ActiveMq(_)) => Err(absent("activemq")),
+            None => Err(Failure::usage("spec.source: no source is given; add rocketmq")),
+        }
+    }
+
+    /// How it is named to the application.
+    pub(super) fn info(self) -> SourceInfo {
+        match self {
+            Self::RocketMq(source) => SourceInfo::rocketmq(&source.consumer_group),
+        }
+    }
+
+    /// Delivers from it until a drain is over.
+    pub(super) async fn serve(self, group: &ConsumerGroup, plan: Plan) -> Result<(), StartError> {
+        let member = Member {
+            secrets: &plan.secrets,
+            state: &plan.state,
+            client_id: &plan.client_id,
+            hint: plan.assignment.subscribe(),
+            clock: plan.clock,
+        };
+        match self {
+            Self::RocketMq(source) => {
+                let config = rocketmq_config(group, source, &member);
+                service::serve(lockstep_rocketmq::RocketMq::new(config), plan).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What is in its way. Asks without joining: another member would make the group's members give queues away.
+    pub(super) async fn check(self, group: &ConsumerGroup, member: &Member<'_>) -> Vec<Finding> {
+        match self {
+            Self::RocketMq(source) => {
+                use lockstep_rocketmq::{Finding as Found, Severity, check};
+                let found = check(&rocketmq_config(group, source, member)).await;
+                let finding =
+                    |Found { severity, problem }| Finding { fatal: severity == Severity::Error, problem };
+                found.into_iter().map(finding).collect()
+            }
+        }
+    }
+}
