@@ -11,7 +11,7 @@ use tokio::{sync::oneshot, time::timeout};
 
 use super::{
     ANSWER_WITHIN, AmqpError, DeliveryEvent, Fields, Malformed, Properties,
-    codec::{Call, Method, Reply},
+    codec::{Answer, Call, Reply},
     core::{Core, Publish, Settle},
     shared::Handle,
 };
@@ -132,7 +132,7 @@ impl Channel {
 
     async fn declare_as(&self, call: Call<'_>) -> Result<QueueInfo, AmqpError> {
         let answer = self.ask("queue.declare", Reply::Declare, call).await?;
-        let Method::DeclareOk { messages, consumers } = answer else {
+        let Answer::Declare { messages, consumers } = answer else {
             return Err(AmqpError::Protocol(Malformed::Order("answer")));
         };
         Ok(QueueInfo { messages, consumers })
@@ -276,7 +276,7 @@ impl Channel {
         self.inner.end.get().cloned()
     }
 
-    async fn ask(&self, what: &'static str, reply: Reply, call: Call<'_>) -> Result<Method, AmqpError> {
+    async fn ask(&self, what: &'static str, reply: Reply, call: Call<'_>) -> Result<Answer, AmqpError> {
         if let Some(ended) = self.inner.ended() {
             return Err(ended);
         }

@@ -3,6 +3,7 @@
 //! Nothing here does I/O or recurses on input. Every length is checked against what is there before it is used, so
 //! memory stays proportional to the input whatever a peer sends.
 
+mod call;
 mod fields;
 mod frame;
 mod method;
@@ -18,8 +19,11 @@ pub use fields::Fields;
 pub use properties::{BadProperties, Field, HeaderDefect, Properties, RawProperties};
 pub use table::{Array, Entries, Table, TableError, Value};
 
+pub(super) use call::{Call, ConnectionCall, PROTOCOL_HEADER};
 pub(super) use frame::{FRAME_LEAST, Frame, FrameReader, HEADER_MOST, Kind, OVERHEAD, frame, frame_ends};
-pub(super) use method::{Call, ContentHead, Method, PROTOCOL_HEADER};
+pub(super) use method::{
+    Answer, BASIC, ChannelMethod, Closed, ConnectionMethod, ContentHead, ContentMethod, Method,
+};
 pub(super) use reply::Reply;
 
 #[cfg(test)]

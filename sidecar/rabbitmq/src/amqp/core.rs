@@ -12,7 +12,10 @@ use self::slot::{Room, Slot, Taken};
 use super::{
     AmqpError, Budget, Close, Confirmation, DeliveryEvent, Malformed, Properties,
     channel::End,
-    codec::{Call, Frame, FrameReader, Kind, Method, OVERHEAD, Reply, text_of},
+    codec::{
+        Answer, Call, ConnectionCall, ConnectionMethod, Frame, FrameReader, Kind, Method, OVERHEAD, Reply,
+        text_of,
+    },
     connection::give_up_at,
     outbox::Outbox,
 };
@@ -21,7 +24,10 @@ use super::{
 const PUBLISH_BACKLOG: usize = 1024 * 1024;
 
 /// Where an answer goes.
-pub(super) type Answer<T> = oneshot::Sender<Result<T, AmqpError>>;
+pub(super) type Asker<T> = oneshot::Sender<Result<T, AmqpError>>;
+
+/// Where an answer comes.
+pub(super) type Due<T> = oneshot::Receiver<Result<T, AmqpError>>;
 
 /// How a delivery is settled.
 #[derive(Debug, Clone, Copy)]
@@ -165,11 +171,10 @@ impl Core {
             match frame {
                 Frame::Whole { kind: Kind::Heartbeat, .. } => {}
                 Frame::Whole { kind: Kind::Method, channel, payload } => {
-                    let method = Method::parse(payload)?;
-                    if channel == 0 {
-                        self.connection_method(&method, now)?
-                    } else {
-                        self.method(channel, method)?
+                    match (channel, Method::parse(payload)?) {
+                        (0, Method::Connection(method)) => self.connection_method(&method, now)?,
+                        (1.., method) => self.method(channel, method)?,
+                        (0, _) => return Err(Malformed::Order("method on channel 0").into()),
                     }
                 }
                 Frame::Whole { kind: Kind::Header, channel, payload } => {
@@ -189,20 +194,22 @@ impl Core {
         Ok(())
     }
 
-    fn connection_method(&mut self, method: &Method, now: Instant) -> Result<(), AmqpError> {
+    fn connection_method(&mut self, method: &ConnectionMethod, now: Instant) -> Result<(), AmqpError> {
         match method {
-            Method::Close { code, text, class, method } => {
-                let reason = AmqpError::ClosedByServer(Close::new(*code, text, *class, *method));
-                self.send(0, Call::CloseOk)?;
+            ConnectionMethod::Close(closed) => {
+                let reason = AmqpError::ClosedByServer(Close::new(closed));
+                self.send_on_connection(ConnectionCall::CloseOk);
                 for slot in self.channels.values_mut() {
                     slot.end(&reason, &self.budget);
                 }
                 self.life = Life::Ending(reason, give_up_at(now));
             }
-            Method::CloseOk if matches!(self.life, Life::Closing(_)) => return Err(AmqpError::ClosedByUs),
-            Method::Blocked { reason } => self.blocked = Some(text_of(reason).into()),
-            Method::Unblocked => self.blocked = None,
-            _ => return Err(Malformed::Order("method on channel 0").into()),
+            ConnectionMethod::CloseOk => return Err(AmqpError::ClosedByUs),
+            ConnectionMethod::Blocked { reason } => self.blocked = Some(text_of(reason).into()),
+            ConnectionMethod::Unblocked => self.blocked = None,
+            ConnectionMethod::Start { .. } | ConnectionMethod::Tune { .. } | ConnectionMethod::OpenOk => {
+                return Err(Malformed::Order("method of the handshake").into());
+            }
         }
         Ok(())
     }
@@ -233,13 +240,13 @@ impl Core {
         };
         match slot.method(method, &self.budget)? {
             Taken::Done => {}
-            Taken::Flow { active } => self.send(channel, Call::ChannelFlowOk { active })?,
+            Taken::Flow { active } => self.send(channel, Call::FlowOk { active })?,
             Taken::Cancelled { tag } => self.send(channel, Call::CancelOk { tag: &tag })?,
             // Both sides close at once: the broker answers ours too.
-            Taken::Closed { ours: true } => self.send(channel, Call::ChannelCloseOk)?,
+            Taken::Closed { ours: true } => self.send(channel, Call::CloseOk)?,
             Taken::Closed { ours: false } => {
                 self.channels.remove(&channel);
-                self.send(channel, Call::ChannelCloseOk)?;
+                self.send(channel, Call::CloseOk)?;
             }
             Taken::CloseOk => {
                 if let Some(mut slot) = self.channels.remove(&channel) {
@@ -258,6 +265,12 @@ impl Core {
         Ok(())
     }
 
+    /// Only for methods without a text that could be too long.
+    fn send_on_connection(&mut self, call: ConnectionCall<'_>) {
+        call.write(self.out.tail()).expect("a close must fit into a frame");
+        self.wake();
+    }
+
     fn wake(&mut self) {
         if let Some(waker) = self.waker.take() {
             waker.wake();
@@ -273,13 +286,10 @@ impl Core {
         for slot in self.channels.values_mut() {
             slot.end(&AmqpError::ClosedByUs, &self.budget);
         }
-        // It has no text that could be too long.
-        drop(self.send(0, Call::Close { code: 200, text: "" }));
+        self.send_on_connection(ConnectionCall::Close);
     }
 
-    pub(super) fn open_channel(
-        &mut self,
-    ) -> Result<(u16, Arc<End>, oneshot::Receiver<Result<Method, AmqpError>>), AmqpError> {
+    pub(super) fn open_channel(&mut self) -> Result<(u16, Arc<End>, Due<Answer>), AmqpError> {
         if let Some(ended) = self.ended() {
             return Err(ended);
         }
@@ -291,7 +301,7 @@ impl Core {
         self.last_channel = number;
         let end = Arc::new(End::new());
         self.channels.insert(number, Slot::new(Arc::clone(&end)));
-        let answer = self.ask(number, &end, Reply::ChannelOpen, Call::ChannelOpen)?;
+        let answer = self.ask(number, &end, Reply::ChannelOpen, Call::Open)?;
         Ok((number, end, answer))
     }
 
@@ -313,7 +323,7 @@ impl Core {
         end: &Arc<End>,
         reply: Reply,
         call: Call<'_>,
-    ) -> Result<oneshot::Receiver<Result<Method, AmqpError>>, AmqpError> {
+    ) -> Result<Due<Answer>, AmqpError> {
         self.slot(channel, end)?.may_ask()?;
         self.send(channel, call)?;
         let (sender, answer) = oneshot::channel();
@@ -368,7 +378,7 @@ impl Core {
         channel: u16,
         end: &Arc<End>,
         publish: Publish<'_>,
-    ) -> Result<Option<oneshot::Receiver<Result<Confirmation, AmqpError>>>, AmqpError> {
+    ) -> Result<Option<Due<Confirmation>>, AmqpError> {
         let room = self.slot(channel, end)?.may_publish()?;
         if room == Room::None || self.blocked.is_some() || self.out.len() > PUBLISH_BACKLOG {
             return Ok(None);
@@ -388,15 +398,13 @@ impl Core {
     }
 
     /// Begins to close a channel; the answer says when the broker has.
-    pub(super) fn leave_channel(&mut self, channel: u16, end: &Arc<End>, answer: Option<Answer<()>>) {
+    pub(super) fn leave_channel(&mut self, channel: u16, end: &Arc<End>, answer: Option<Asker<()>>) {
         let reason = end.get_or_init(|| AmqpError::ClosedByUs).clone();
         let slot = self.channels.get_mut(&channel).filter(|slot| slot.is_of(end));
         let Some(slot) = slot else {
-            let result = match reason {
-                // All is given back already.
-                AmqpError::ChannelClosed(_) | AmqpError::ClosedByUs => Ok(()),
-                lost => Err(lost.afterwards()),
-            };
+            // All is given back already, unless the connection was lost.
+            let closed = matches!(reason, AmqpError::ChannelClosed(_) | AmqpError::ClosedByUs);
+            let result = if closed { Ok(()) } else { Err(reason.afterwards()) };
             if let Some(answer) = answer {
                 drop(answer.send(result));
             }
@@ -405,7 +413,7 @@ impl Core {
         let first = slot.close(answer, &self.budget);
         if first && self.is_open() {
             // It has no text that could be too long.
-            drop(self.send(channel, Call::ChannelClose));
+            drop(self.send(channel, Call::Close));
         }
     }
 

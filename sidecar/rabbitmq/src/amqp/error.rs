@@ -3,7 +3,7 @@ use std::{fmt, io, path::PathBuf, sync::Arc, time::Duration};
 use lockstep_broker::Certainty;
 use thiserror::Error;
 
-use super::codec::{Malformed, text_of};
+use super::codec::{Closed, Malformed, text_of};
 
 /// Why the broker closed a channel or a connection: its own code and words, and the method that it complains about.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,8 +19,9 @@ pub struct Close {
 }
 
 impl Close {
-    pub(super) fn new(code: u16, text: &[u8], class: u16, method: u16) -> Self {
-        Self { code, text: text_of(text), class, method }
+    pub(super) fn new(closed: &Closed) -> Self {
+        let Closed { code, text, class, method } = closed;
+        Self { code: *code, text: text_of(text), class: *class, method: *method }
     }
 }
 
@@ -171,7 +172,7 @@ pub enum AmqpError {
     },
     /// The channel or connection had ended before: nothing was sent.
     #[error("not open any more, nothing was sent: {0}")]
-    NotOpen(Arc<AmqpError>),
+    NotOpen(Arc<Self>),
 }
 
 impl AmqpError {

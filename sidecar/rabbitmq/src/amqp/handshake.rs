@@ -5,7 +5,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::{
     AmqpError, Close, Credentials, Fields, Malformed, OpenConfig, ServerInfo,
-    codec::{Call, FRAME_LEAST, Frame, FrameReader, Kind, Method, PROTOCOL_HEADER, text_of},
+    codec::{
+        ConnectionCall, ConnectionMethod, FRAME_LEAST, Frame, FrameReader, Kind, Method, PROTOCOL_HEADER,
+        text_of,
+    },
     dial::Stream,
 };
 
@@ -37,14 +40,16 @@ pub(super) async fn handshake(
 ) -> Result<Agreed, AmqpError> {
     let mut talk = Talk { stream, reader: FrameReader::new(FRAME), input: BytesMut::new() };
     talk.send(PROTOCOL_HEADER).await?;
-    let Method::Start { properties, mechanisms } = talk.next().await? else { return Err(out_of_order()) };
+    let ConnectionMethod::Start { properties, mechanisms } = talk.next().await? else {
+        return Err(out_of_order());
+    };
     let server = ServerInfo::from_properties(&properties);
     let (mechanism, response) = credentials(&config.credentials, &mechanisms)?;
     let about = client_properties(&config.name);
     let properties = about.raw().ok_or(AmqpError::TooLong { what: "the connection's name" })?;
-    talk.call(Call::StartOk { properties, mechanism, response: &response }).await?;
+    talk.call(ConnectionCall::StartOk { properties, mechanism, response: &response }).await?;
     let (channels, frame, heartbeat) = match talk.next().await {
-        Ok(Method::Tune { channels, frame, heartbeat }) => (channels, frame, heartbeat),
+        Ok(ConnectionMethod::Tune { channels, frame, heartbeat }) => (channels, frame, heartbeat),
         Err(AmqpError::ClosedByServer(Close { code: ACCESS_REFUSED, text, .. })) => {
             return Err(AmqpError::AuthRefused { text });
         }
@@ -60,10 +65,10 @@ pub(super) async fn handshake(
     let frame = if frame == 0 { FRAME } else { frame.clamp(FRAME_LEAST, FRAME) };
     let wanted = u16::try_from(config.heartbeat.as_secs()).unwrap_or(u16::MAX).max(1);
     let heartbeat = if heartbeat == 0 { wanted } else { heartbeat.min(wanted) };
-    talk.call(Call::TuneOk { channels, frame, heartbeat }).await?;
-    talk.call(Call::Open { vhost: &config.vhost }).await?;
+    talk.call(ConnectionCall::TuneOk { channels, frame, heartbeat }).await?;
+    talk.call(ConnectionCall::Open { vhost: &config.vhost }).await?;
     match talk.next().await {
-        Ok(Method::OpenOk) => {}
+        Ok(ConnectionMethod::OpenOk) => {}
         Err(AmqpError::ClosedByServer(Close { code: ACCESS_REFUSED | NOT_ALLOWED, text, .. })) => {
             return Err(AmqpError::VhostRefused { vhost: config.vhost.as_str().into(), text });
         }
@@ -120,25 +125,24 @@ impl Talk<'_> {
         self.stream.flush().await.map_err(io)
     }
 
-    async fn call(&mut self, call: Call<'_>) -> Result<(), AmqpError> {
+    async fn call(&mut self, call: ConnectionCall<'_>) -> Result<(), AmqpError> {
         let mut out = BytesMut::new();
-        call.write(0, &mut out).ok_or(AmqpError::TooLong { what: "user, password or virtual host" })?;
+        call.write(&mut out).ok_or(AmqpError::TooLong { what: "user, password or virtual host" })?;
         self.send(&out).await
     }
 
     /// The next method on channel 0; that the broker closes is an error.
-    async fn next(&mut self) -> Result<Method, AmqpError> {
+    async fn next(&mut self) -> Result<ConnectionMethod, AmqpError> {
         loop {
             match self.reader.next(&mut self.input)? {
                 Some(Frame::Whole { kind: Kind::Method, channel: 0, payload }) => {
-                    return match Method::parse(payload)? {
-                        Method::Close { code, text, class, method } => {
-                            // The broker has said all; whether it hears the answer changes nothing.
-                            drop(self.call(Call::CloseOk).await);
-                            Err(AmqpError::ClosedByServer(Close::new(code, &text, class, method)))
-                        }
-                        method => Ok(method),
+                    let Method::Connection(method) = Method::parse(payload)? else {
+                        return Err(out_of_order());
                     };
+                    let ConnectionMethod::Close(closed) = method else { return Ok(method) };
+                    // The broker has said all; whether it hears the answer changes nothing.
+                    drop(self.call(ConnectionCall::CloseOk).await);
+                    return Err(AmqpError::ClosedByServer(Close::new(&closed)));
                 }
                 Some(Frame::Whole { kind: Kind::Heartbeat, channel: 0, .. }) => {}
                 Some(Frame::Whole { .. } | Frame::LongHeader { .. }) => return Err(out_of_order()),

@@ -1,80 +1,75 @@
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 
-use super::{
-    Malformed, Table,
-    frame::{Kind, frame},
-    take::Take,
-};
-
-/// What a client sends first: the protocol's name and version (AMQP 0-9-1, 4.2.2).
-pub(in crate::amqp) const PROTOCOL_HEADER: &[u8; 8] = b"AMQP\x00\x00\x09\x01";
+use super::{Malformed, Table, take::Take};
 
 /// Class numbers.
-const CONNECTION: u16 = 10;
-const CHANNEL: u16 = 20;
-const QUEUE: u16 = 50;
-pub(super) const BASIC: u16 = 60;
-const CONFIRM: u16 = 85;
+pub(super) const CONNECTION: u16 = 10;
+pub(super) const CHANNEL: u16 = 20;
+pub(super) const QUEUE: u16 = 50;
+pub(in crate::amqp) const BASIC: u16 = 60;
+pub(super) const CONFIRM: u16 = 85;
 
 /// A method that a broker sends to us.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::amqp) enum Method {
-    Start {
-        properties: Table,
-        mechanisms: Bytes,
-    },
-    Tune {
-        channels: u16,
-        frame: u32,
-        heartbeat: u16,
-    },
+    /// On channel 0.
+    Connection(ConnectionMethod),
+    /// Answers the oldest open question of its channel.
+    Answer(Answer),
+    /// Content follows.
+    Content(ContentMethod),
+    /// Anything else on a channel.
+    Channel(ChannelMethod),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::amqp) enum ConnectionMethod {
+    Start { properties: Table, mechanisms: Bytes },
+    Tune { channels: u16, frame: u32, heartbeat: u16 },
     OpenOk,
-    Close {
-        code: u16,
-        text: Bytes,
-        class: u16,
-        method: u16,
-    },
+    Close(Closed),
     CloseOk,
-    Blocked {
-        reason: Bytes,
-    },
+    Blocked { reason: Bytes },
     Unblocked,
-    ChannelOpenOk,
-    ChannelFlow {
+}
+
+/// Why a channel or connection is closed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::amqp) struct Closed {
+    pub(in crate::amqp) code: u16,
+    pub(in crate::amqp) text: Bytes,
+    pub(in crate::amqp) class: u16,
+    pub(in crate::amqp) method: u16,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::amqp) enum Answer {
+    ChannelOpen,
+    Declare { messages: u32, consumers: u32 },
+    Delete,
+    Qos,
+    Consume,
+    Cancel,
+    Select,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::amqp) enum ContentMethod {
+    Deliver { tag: u64, redelivered: bool, exchange: Bytes, routing_key: Bytes },
+    Return { code: u16, text: Bytes, exchange: Bytes, routing_key: Bytes },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::amqp) enum ChannelMethod {
+    Flow {
         active: bool,
     },
-    ChannelClose {
-        code: u16,
-        text: Bytes,
-        class: u16,
-        method: u16,
-    },
-    ChannelCloseOk,
-    DeclareOk {
-        messages: u32,
-        consumers: u32,
-    },
-    DeleteOk,
-    QosOk,
-    ConsumeOk,
+    Close(Closed),
+    CloseOk,
     /// The broker ends a consumer; answered unless it says otherwise.
     Cancel {
         tag: Bytes,
         no_wait: bool,
-    },
-    CancelOk,
-    Deliver {
-        tag: u64,
-        redelivered: bool,
-        exchange: Bytes,
-        routing_key: Bytes,
-    },
-    Return {
-        code: u16,
-        text: Bytes,
-        exchange: Bytes,
-        routing_key: Bytes,
     },
     /// Publishes are confirmed.
     Ack {
@@ -86,23 +81,26 @@ pub(in crate::amqp) enum Method {
         tag: u64,
         multiple: bool,
     },
-    SelectOk,
 }
 
 impl Method {
     /// Reads a method frame's payload. Arguments that are not needed are passed over; what follows the last one that is
     /// needed is ignored, as later versions may append.
+    ///
+    /// # Errors
+    /// It is cut short, or no method that is sent to a client like this one.
     pub(in crate::amqp) fn parse(payload: Bytes) -> Result<Self, Malformed> {
         let mut rest = payload;
         let (Some(class), Some(method)) = (rest.take_u16(), rest.take_u16()) else {
             return Err(Malformed::Method { class: 0, method: 0 });
         };
+        let rest = &mut rest;
         let parsed = match class {
-            CONNECTION => connection(method, &mut rest),
-            CHANNEL => channel(method, &mut rest),
-            QUEUE => queue(method, &mut rest),
-            BASIC => basic(method, &mut rest),
-            CONFIRM => Some((method == 11).then_some(Self::SelectOk)),
+            CONNECTION => connection(method, rest),
+            CHANNEL => channel(method, rest),
+            QUEUE => queue(method, rest),
+            BASIC => basic(method, rest),
+            CONFIRM => Some((method == 11).then_some(Self::Answer(Answer::Select))),
             _ => Some(None),
         };
         match parsed {
@@ -117,80 +115,89 @@ impl Method {
 type Parsed = Option<Option<Method>>;
 
 fn connection(method: u16, rest: &mut Bytes) -> Parsed {
-    Some(Some(match method {
+    Some(Some(Method::Connection(match method {
         10 => {
             // The version, 0-9.
             rest.take_u16()?;
             let properties = Table::from_raw(rest.take_long()?);
-            Method::Start { properties, mechanisms: rest.take_long()? }
+            ConnectionMethod::Start { properties, mechanisms: rest.take_long()? }
         }
-        30 => {
-            Method::Tune { channels: rest.take_u16()?, frame: rest.take_u32()?, heartbeat: rest.take_u16()? }
-        }
-        41 => Method::OpenOk,
-        50 => {
-            let (code, text, class, method) = close(rest)?;
-            Method::Close { code, text, class, method }
-        }
-        51 => Method::CloseOk,
-        60 => Method::Blocked { reason: rest.take_short()? },
-        61 => Method::Unblocked,
+        30 => ConnectionMethod::Tune {
+            channels: rest.take_u16()?,
+            frame: rest.take_u32()?,
+            heartbeat: rest.take_u16()?,
+        },
+        41 => ConnectionMethod::OpenOk,
+        50 => ConnectionMethod::Close(closed(rest)?),
+        51 => ConnectionMethod::CloseOk,
+        60 => ConnectionMethod::Blocked { reason: rest.take_short()? },
+        61 => ConnectionMethod::Unblocked,
         _ => return Some(None),
-    }))
+    })))
 }
 
 fn channel(method: u16, rest: &mut Bytes) -> Parsed {
     Some(Some(match method {
-        11 => Method::ChannelOpenOk,
-        20 => Method::ChannelFlow { active: rest.take_u8()? & 1 != 0 },
-        40 => {
-            let (code, text, class, method) = close(rest)?;
-            Method::ChannelClose { code, text, class, method }
-        }
-        41 => Method::ChannelCloseOk,
+        11 => Method::Answer(Answer::ChannelOpen),
+        20 => Method::Channel(ChannelMethod::Flow { active: rest.take_u8()? & 1 != 0 }),
+        40 => Method::Channel(ChannelMethod::Close(closed(rest)?)),
+        41 => Method::Channel(ChannelMethod::CloseOk),
         _ => return Some(None),
     }))
 }
 
-fn close(rest: &mut Bytes) -> Option<(u16, Bytes, u16, u16)> {
-    Some((rest.take_u16()?, rest.take_short()?, rest.take_u16()?, rest.take_u16()?))
+fn closed(rest: &mut Bytes) -> Option<Closed> {
+    Some(Closed {
+        code: rest.take_u16()?,
+        text: rest.take_short()?,
+        class: rest.take_u16()?,
+        method: rest.take_u16()?,
+    })
 }
 
 fn queue(method: u16, rest: &mut Bytes) -> Parsed {
-    Some(Some(match method {
+    Some(Some(Method::Answer(match method {
         11 => {
+            // The queue's name.
             rest.take_short()?;
-            Method::DeclareOk { messages: rest.take_u32()?, consumers: rest.take_u32()? }
+            Answer::Declare { messages: rest.take_u32()?, consumers: rest.take_u32()? }
         }
-        41 => Method::DeleteOk,
+        41 => Answer::Delete,
         _ => return Some(None),
-    }))
+    })))
 }
 
 fn basic(method: u16, rest: &mut Bytes) -> Parsed {
     Some(Some(match method {
-        11 => Method::QosOk,
-        21 => Method::ConsumeOk,
-        30 => Method::Cancel { tag: rest.take_short()?, no_wait: rest.take_u8()? & 1 != 0 },
-        31 => Method::CancelOk,
-        50 => Method::Return {
+        11 => Method::Answer(Answer::Qos),
+        21 => Method::Answer(Answer::Consume),
+        30 => Method::Channel(ChannelMethod::Cancel {
+            tag: rest.take_short()?,
+            no_wait: rest.take_u8()? & 1 != 0,
+        }),
+        31 => Method::Answer(Answer::Cancel),
+        50 => Method::Content(ContentMethod::Return {
             code: rest.take_u16()?,
             text: rest.take_short()?,
             exchange: rest.take_short()?,
             routing_key: rest.take_short()?,
-        },
+        }),
         60 => {
             // The consumer's tag: a channel has one inbox.
             rest.take_short()?;
-            Method::Deliver {
+            Method::Content(ContentMethod::Deliver {
                 tag: rest.take_u64()?,
                 redelivered: rest.take_u8()? & 1 != 0,
                 exchange: rest.take_short()?,
                 routing_key: rest.take_short()?,
-            }
+            })
         }
-        80 => Method::Ack { tag: rest.take_u64()?, multiple: rest.take_u8()? & 1 != 0 },
-        120 => Method::Nack { tag: rest.take_u64()?, multiple: rest.take_u8()? & 1 != 0 },
+        80 => {
+            Method::Channel(ChannelMethod::Ack { tag: rest.take_u64()?, multiple: rest.take_u8()? & 1 != 0 })
+        }
+        120 => {
+            Method::Channel(ChannelMethod::Nack { tag: rest.take_u64()?, multiple: rest.take_u8()? & 1 != 0 })
+        }
         _ => return Some(None),
     }))
 }
@@ -214,173 +221,4 @@ impl ContentHead {
             _ => Err(Malformed::Order("content header")),
         }
     }
-}
-
-/// A method that we send.
-#[derive(Debug, Clone, Copy)]
-pub(in crate::amqp) enum Call<'a> {
-    StartOk { properties: &'a [u8], mechanism: &'a str, response: &'a [u8] },
-    TuneOk { channels: u16, frame: u32, heartbeat: u16 },
-    Open { vhost: &'a str },
-    Close { code: u16, text: &'a str },
-    CloseOk,
-    ChannelOpen,
-    ChannelFlowOk { active: bool },
-    ChannelClose,
-    ChannelCloseOk,
-    Declare { queue: &'a str, passive: bool, durable: bool, arguments: &'a [u8] },
-    Delete { queue: &'a str },
-    Qos { prefetch: u16 },
-    Consume { queue: &'a str, tag: &'a str, arguments: &'a [u8] },
-    Cancel { tag: &'a str },
-    CancelOk { tag: &'a [u8] },
-    Publish { exchange: &'a str, routing_key: &'a str, mandatory: bool },
-    Ack { tag: u64, multiple: bool },
-    Nack { tag: u64, requeue: bool },
-    Reject { tag: u64, requeue: bool },
-    Select,
-}
-
-impl Call<'_> {
-    /// Appends the method's frame; `None`, and nothing appended, when a text is longer than the protocol can say.
-    pub(in crate::amqp) fn write(&self, channel: u16, out: &mut BytesMut) -> Option<()> {
-        let start = out.len();
-        let mut whole = None;
-        frame(out, Kind::Method, channel, |out| whole = self.payload(out));
-        if whole.is_none() {
-            out.truncate(start);
-        }
-        whole
-    }
-
-    fn payload(&self, out: &mut BytesMut) -> Option<()> {
-        let (class, method) = self.number();
-        out.put_u16(class);
-        out.put_u16(method);
-        match *self {
-            Self::StartOk { properties, mechanism, response } => {
-                put_long(out, properties)?;
-                put_short(out, mechanism.as_bytes())?;
-                put_long(out, response)?;
-                put_short(out, b"en_US")?;
-            }
-            Self::TuneOk { channels, frame, heartbeat } => {
-                out.put_u16(channels);
-                out.put_u32(frame);
-                out.put_u16(heartbeat);
-            }
-            Self::Open { vhost } => {
-                put_short(out, vhost.as_bytes())?;
-                // Two that are not used any more.
-                out.put_u16(0);
-            }
-            Self::Close { code, text } => put_close(out, code, text)?,
-            Self::CloseOk | Self::ChannelCloseOk => {}
-            // Not used any more.
-            Self::ChannelOpen => out.put_u8(0),
-            Self::ChannelFlowOk { active } => out.put_u8(active.into()),
-            Self::ChannelClose => put_close(out, 200, "")?,
-            Self::Declare { queue, passive, durable, arguments } => {
-                out.put_u16(0);
-                put_short(out, queue.as_bytes())?;
-                out.put_u8(bits(&[passive, durable]));
-                put_long(out, arguments)?;
-            }
-            Self::Delete { queue } => {
-                out.put_u16(0);
-                put_short(out, queue.as_bytes())?;
-                out.put_u8(0);
-            }
-            Self::Qos { prefetch } => {
-                // No limit in bytes, which RabbitMQ does not have; for each consumer on its own.
-                out.put_u32(0);
-                out.put_u16(prefetch);
-                out.put_u8(0);
-            }
-            Self::Consume { queue, tag, arguments } => {
-                out.put_u16(0);
-                put_short(out, queue.as_bytes())?;
-                put_short(out, tag.as_bytes())?;
-                // Acknowledged, not exclusive, answered.
-                out.put_u8(0);
-                put_long(out, arguments)?;
-            }
-            Self::Cancel { tag } => {
-                put_short(out, tag.as_bytes())?;
-                out.put_u8(0);
-            }
-            Self::CancelOk { tag } => put_short(out, tag)?,
-            Self::Publish { exchange, routing_key, mandatory } => {
-                out.put_u16(0);
-                put_short(out, exchange.as_bytes())?;
-                put_short(out, routing_key.as_bytes())?;
-                out.put_u8(mandatory.into());
-            }
-            Self::Ack { tag, multiple } => {
-                out.put_u64(tag);
-                out.put_u8(multiple.into());
-            }
-            Self::Nack { tag, requeue } => {
-                out.put_u64(tag);
-                out.put_u8(bits(&[false, requeue]));
-            }
-            Self::Reject { tag, requeue } => {
-                out.put_u64(tag);
-                out.put_u8(requeue.into());
-            }
-            Self::Select => out.put_u8(0),
-        }
-        Some(())
-    }
-
-    /// Class and number (AMQP 0-9-1, 1.2 to 1.8; confirm and basic.nack are RabbitMQ's).
-    const fn number(&self) -> (u16, u16) {
-        match self {
-            Self::StartOk { .. } => (CONNECTION, 11),
-            Self::TuneOk { .. } => (CONNECTION, 31),
-            Self::Open { .. } => (CONNECTION, 40),
-            Self::Close { .. } => (CONNECTION, 50),
-            Self::CloseOk => (CONNECTION, 51),
-            Self::ChannelOpen => (CHANNEL, 10),
-            Self::ChannelFlowOk { .. } => (CHANNEL, 21),
-            Self::ChannelClose => (CHANNEL, 40),
-            Self::ChannelCloseOk => (CHANNEL, 41),
-            Self::Declare { .. } => (QUEUE, 10),
-            Self::Delete { .. } => (QUEUE, 40),
-            Self::Qos { .. } => (BASIC, 10),
-            Self::Consume { .. } => (BASIC, 20),
-            Self::Cancel { .. } => (BASIC, 30),
-            Self::CancelOk { .. } => (BASIC, 31),
-            Self::Publish { .. } => (BASIC, 40),
-            Self::Ack { .. } => (BASIC, 80),
-            Self::Reject { .. } => (BASIC, 90),
-            Self::Nack { .. } => (BASIC, 120),
-            Self::Select => (CONFIRM, 10),
-        }
-    }
-}
-
-/// Truth values share an octet, the first in its lowest bit.
-fn bits(values: &[bool]) -> u8 {
-    values.iter().rev().fold(0, |octet, value| octet << 1 | u8::from(*value))
-}
-
-fn put_close(out: &mut BytesMut, code: u16, text: &str) -> Option<()> {
-    out.put_u16(code);
-    put_short(out, text.as_bytes())?;
-    // No method of the peer is to blame.
-    out.put_u32(0);
-    Some(())
-}
-
-fn put_short(out: &mut BytesMut, text: &[u8]) -> Option<()> {
-    out.put_u8(u8::try_from(text.len()).ok()?);
-    out.extend_from_slice(text);
-    Some(())
-}
-
-fn put_long(out: &mut BytesMut, content: &[u8]) -> Option<()> {
-    out.put_u32(u32::try_from(content.len()).ok()?);
-    out.extend_from_slice(content);
-    Some(())
 }

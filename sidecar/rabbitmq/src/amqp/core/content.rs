@@ -2,7 +2,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::amqp::{
     AmqpError, BadProperties, BodyState, Budget, HeaderDefect, Malformed, Properties, RawProperties,
-    codec::{ContentHead, Kind, frame},
+    codec::{BASIC, ContentHead, Kind, frame},
 };
 
 /// Messages below this size are counted by their channel until they are settled; the bodies of larger ones give their
@@ -11,9 +11,6 @@ const LARGE: usize = 64 * 1024;
 
 /// Properties that are kept of a message that there is no room for.
 const STUB_PROPERTIES: usize = 4 * 1024;
-
-/// Class number of basic, the class of all content.
-const BASIC: u16 = 60;
 
 /// The content of a message while it comes.
 #[derive(Debug)]

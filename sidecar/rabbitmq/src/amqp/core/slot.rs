@@ -3,13 +3,13 @@ use std::{collections::VecDeque, num::NonZeroU64, sync::Arc, task::Waker};
 use bytes::Bytes;
 
 use super::{
-    Answer,
+    Asker,
     content::{Content, Incoming},
 };
 use crate::amqp::{
     AmqpError, Budget, Close, Confirmation, DeliveryEvent, Malformed, RawDelivery,
     channel::End,
-    codec::{Method, Reply, text_of},
+    codec::{Answer, ChannelMethod, ContentMethod, Method, Reply, text_of},
 };
 
 /// Questions on one channel that wait for their answers.
@@ -48,18 +48,20 @@ pub(super) struct Slot {
     end: Arc<End>,
     /// We said that we close it.
     closing: bool,
-    close_answers: Vec<Answer<()>>,
-    questions: VecDeque<(Reply, Answer<Method>)>,
+    close_answers: Vec<Asker<()>>,
+    questions: VecDeque<(Reply, Asker<Answer>)>,
     pub(super) prefetch: u16,
     inbox: VecDeque<DeliveryEvent>,
     waker: Option<Waker>,
     /// The method that content belongs to, and what has come of it.
-    content: Option<(Method, Option<Incoming>)>,
+    content: Option<(ContentMethod, Option<Incoming>)>,
     /// Tags, rising, with what each gives back to the budget.
     unsettled: VecDeque<(u64, usize)>,
     last_tag: u64,
     /// The prefetch of all consumers together.
     allowed: usize,
+    /// Consumers that were asked for and that the broker has not ended.
+    consumers: usize,
     /// The number of the next publish, in confirm mode.
     next_publish: Option<u64>,
     unconfirmed: VecDeque<Unconfirmed>,
@@ -71,7 +73,7 @@ struct Unconfirmed {
     /// Exchange and routing key of a mandatory one.
     route: Option<(Box<str>, Box<str>)>,
     returned: Option<(u16, String)>,
-    answer: Answer<Confirmation>,
+    answer: Asker<Confirmation>,
 }
 
 impl Slot {
@@ -88,6 +90,7 @@ impl Slot {
             unsettled: VecDeque::new(),
             last_tag: 0,
             allowed: 0,
+            consumers: 0,
             next_publish: None,
             unconfirmed: VecDeque::new(),
         }
@@ -126,7 +129,7 @@ impl Slot {
     }
 
     /// Begins to close it; whether it had not begun before.
-    pub(super) fn close(&mut self, answer: Option<Answer<()>>, budget: &Budget) -> bool {
+    pub(super) fn close(&mut self, answer: Option<Asker<()>>, budget: &Budget) -> bool {
         self.close_answers.extend(answer);
         self.end(&AmqpError::ClosedByUs, budget);
         !std::mem::replace(&mut self.closing, true)
@@ -156,7 +159,7 @@ impl Slot {
         }
     }
 
-    pub(super) fn asked(&mut self, reply: Reply, answer: Answer<Method>) {
+    pub(super) fn asked(&mut self, reply: Reply, answer: Asker<Answer>) {
         self.questions.push_back((reply, answer));
     }
 
@@ -165,6 +168,7 @@ impl Slot {
             return Err(AmqpError::Busy { what: "consumers without a prefetch", most: 0 });
         }
         self.allowed += usize::from(self.prefetch);
+        self.consumers += 1;
         Ok(())
     }
 
@@ -194,7 +198,7 @@ impl Slot {
         Ok(if self.unconfirmed.len() < UNCONFIRMED { Room::Some } else { Room::None })
     }
 
-    pub(super) fn published(&mut self, route: Option<(&str, &str)>, answer: Answer<Confirmation>) {
+    pub(super) fn published(&mut self, route: Option<(&str, &str)>, answer: Asker<Confirmation>) {
         let number = self.next_publish.unwrap_or(1);
         self.next_publish = Some(number + 1);
         let route = route.map(|(exchange, routing_key)| (exchange.into(), routing_key.into()));
@@ -239,42 +243,51 @@ impl Slot {
 
     // What comes in.
 
-    pub(super) fn method(&mut self, method: Method, budget: &Budget) -> Result<Taken, AmqpError> {
-        if self.closing {
-            return Ok(match method {
-                Method::ChannelCloseOk => Taken::CloseOk,
-                Method::ChannelClose { .. } => Taken::Closed { ours: true },
-                _ => Taken::Done,
-            });
-        }
-        if let Method::ChannelClose { code, text, class, method } = &method {
-            self.end(&AmqpError::ChannelClosed(Close::new(*code, text, *class, *method)), budget);
-            return Ok(Taken::Closed { ours: false });
-        }
-        if self.content.is_some() {
-            return Err(Malformed::Order("method within content").into());
-        }
-        if let Some(reply) = Reply::of(&method) {
-            return match self.questions.pop_front() {
-                Some((due, answer)) if due == reply => {
-                    // The asker may have given up.
-                    drop(answer.send(Ok(method)));
-                    Ok(Taken::Done)
-                }
-                Some(_) | None => Err(Malformed::Order("answer").into()),
-            };
-        }
+    pub(super) fn method(&mut self, method: Method, budget: &Budget) -> Result<Taken, Malformed> {
         match method {
-            Method::Deliver { .. } | Method::Return { .. } => self.content = Some((method, None)),
-            Method::Ack { tag, multiple } => self.confirmed(tag, multiple, true),
-            Method::Nack { tag, multiple } => self.confirmed(tag, multiple, false),
-            Method::Cancel { tag, no_wait } => {
+            Method::Channel(ChannelMethod::Close(closed)) => {
+                self.end(&AmqpError::ChannelClosed(Close::new(&closed)), budget);
+                Ok(Taken::Closed { ours: self.closing })
+            }
+            Method::Channel(ChannelMethod::CloseOk) if self.closing => Ok(Taken::CloseOk),
+            // What was on its way when we closed is of no use.
+            _ if self.closing => Ok(Taken::Done),
+            _ if self.content.is_some() => Err(Malformed::Order("method within content")),
+            Method::Answer(answer) => self.answered(answer),
+            Method::Content(method) => {
+                self.content = Some((method, None));
+                Ok(Taken::Done)
+            }
+            Method::Channel(method) => self.told(method),
+            Method::Connection(_) => Err(Malformed::Order("method of the connection")),
+        }
+    }
+
+    fn answered(&mut self, answer: Answer) -> Result<Taken, Malformed> {
+        match self.questions.pop_front() {
+            Some((due, asker)) if due == answer.reply() => {
+                // The asker may have given up.
+                drop(asker.send(Ok(answer)));
+                Ok(Taken::Done)
+            }
+            Some(_) | None => Err(Malformed::Order("answer")),
+        }
+    }
+
+    fn told(&mut self, method: ChannelMethod) -> Result<Taken, Malformed> {
+        match method {
+            ChannelMethod::Ack { tag, multiple } => self.confirmed(tag, multiple, true),
+            ChannelMethod::Nack { tag, multiple } => self.confirmed(tag, multiple, false),
+            ChannelMethod::Cancel { tag, no_wait } => {
+                self.consumers = self.consumers.checked_sub(1).ok_or(Malformed::Order("cancellation"))?;
                 self.inbox.push_back(DeliveryEvent::Cancelled);
                 self.wake();
-                return Ok(if no_wait { Taken::Done } else { Taken::Cancelled { tag } });
+                if !no_wait {
+                    return Ok(Taken::Cancelled { tag });
+                }
             }
-            Method::ChannelFlow { active } => return Ok(Taken::Flow { active }),
-            _ => return Err(Malformed::Order("method on a channel").into()),
+            ChannelMethod::Flow { active } => return Ok(Taken::Flow { active }),
+            ChannelMethod::Close(_) | ChannelMethod::CloseOk => return Err(Malformed::Order("close-ok")),
         }
         Ok(Taken::Done)
     }
@@ -289,7 +302,7 @@ impl Slot {
         let Some((method, incoming @ None)) = &mut self.content else {
             return Err(Malformed::Order("content header"));
         };
-        let wanted = matches!(method, Method::Deliver { .. });
+        let wanted = matches!(method, ContentMethod::Deliver { .. });
         *incoming = Some(Incoming::new(payload, long, wanted, budget)?);
         self.finish_content(budget)
     }
@@ -308,7 +321,7 @@ impl Slot {
         }
         let Some((method, Some(incoming))) = self.content.take() else { return Ok(()) };
         match method {
-            Method::Deliver { tag, redelivered, exchange, routing_key } => {
+            ContentMethod::Deliver { tag, redelivered, exchange, routing_key } => {
                 let Content { properties, body, counted } = incoming.complete(budget);
                 let due = NonZeroU64::new(tag).filter(|tag| tag.get() > self.last_tag);
                 let full = self.unsettled.len() >= self.allowed;
@@ -323,11 +336,10 @@ impl Slot {
                 self.inbox.push_back(DeliveryEvent::Message(message));
                 self.wake();
             }
-            Method::Return { code, text, exchange, routing_key } => {
+            ContentMethod::Return { code, text, exchange, routing_key } => {
                 self.returned(code, &text, &exchange, &routing_key);
                 incoming.abandon(budget);
             }
-            _ => return Err(Malformed::Order("content")),
         }
         Ok(())
     }
