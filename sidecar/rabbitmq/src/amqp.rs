@@ -36,5 +36,7 @@ pub use connection::{Connection, ServerInfo};
 pub use delivery::{BodyState, DeliveryEvent, RawDelivery};
 pub use error::{AmqpError, Close};
 
+pub(crate) use dial::dial;
+
 /// The broker answers a question within this time, or it counts as not answered.
 pub const ANSWER_WITHIN: Duration = Duration::from_secs(5);

@@ -9,12 +9,12 @@ use tokio::{
 use super::{AmqpError, Endpoint, OpenConfig, tls};
 
 /// A byte stream to a peer, plain or encrypted.
-pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
 /// Reaches a peer: looks up its name, tries its addresses one after the other, and speaks TLS if asked to.
-pub(super) async fn dial(endpoint: &Endpoint, config: &OpenConfig) -> Result<Box<dyn Stream>, AmqpError> {
+pub(crate) async fn dial(endpoint: &Endpoint, config: &OpenConfig) -> Result<Box<dyn Stream>, AmqpError> {
     let after = config.connect_timeout;
     timeout(after, open(endpoint, config)).await.unwrap_or_else(|_| {
         Err(AmqpError::ConnectTimeout { address: endpoint.to_string().into(), what: "connecting", after })

@@ -256,6 +256,14 @@ impl Properties {
         self
     }
 
+    /// As they come in a delivery.
+    #[cfg(test)]
+    pub(crate) fn to_raw(&self) -> RawProperties {
+        let mut out = BytesMut::new();
+        self.write(&mut out).unwrap();
+        RawProperties::parse(out.freeze()).unwrap()
+    }
+
     /// Appends flags and properties; `None` when one is longer than the protocol can say.
     pub(in crate::amqp) fn write(&self, out: &mut BytesMut) -> Option<()> {
         if self.overlong {
