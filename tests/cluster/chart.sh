@@ -442,13 +442,14 @@ life() {
 # --- the examples -------------------------------------------------------------
 
 examples() {
-  local file
-  for file in "$root"/examples/*.yaml; do
+  local file name
+  for file in "$root"/examples/*.yaml "$root"/examples/*/*.yaml; do
+    name="${file#"$root/examples/"}"
     "$operator" render -f "$file" >/dev/null || wrong "the operator refuses $file"
     kubectl --namespace elsewhere apply --dry-run=server --validate=strict --filename "$file" >/dev/null ||
       wrong "the API server refuses $file"
-    grep -qF "($(basename "$file"))" "$root/examples/README.md" || wrong "examples/README.md does not name $file"
-    ok "example $(basename "$file")"
+    grep -qF "($name)" "$root/examples/README.md" || wrong "examples/README.md does not name $file"
+    ok "example $name"
   done
   render defaults --show-only templates/tests/render.yaml | kubectl apply --dry-run=server --output json --filename - |
     python3 -c '
