@@ -89,7 +89,8 @@ fn the_words_of_sources_are_explained() {
     // A source's own page may say more of its words, and says nothing of others.
     for (adapter, declared) in ["rocketmq", "rabbitmq"].iter().zip(&adapters) {
         let own = words(section(&read(&format!("docs/{adapter}.md")), "Conditions"));
-        let foreign: Vec<_> = own.iter().filter(|word| !declared.contains(*word) && !is_common(word)).collect();
+        let foreign: Vec<_> =
+            own.iter().filter(|word| !declared.contains(*word) && !is_common(word)).collect();
         assert!(!own.is_empty() && foreign.is_empty(), "docs/{adapter}.md: {foreign:?}");
     }
 }
