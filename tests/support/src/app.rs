@@ -28,6 +28,8 @@ use crate::{
     time::now_micros,
 };
 
+/// The property with the producer's own number of a message, [`crate::rabbitmq::PLACE`].
+const PLACE: &str = "lockstep-property-place";
 /// How often a working application looks whether the peer is still there.
 const GLANCE: Duration = Duration::from_millis(5);
 
@@ -241,7 +243,7 @@ fn post(
     mut request: Request,
 ) -> Reusable {
     let path = request.path.trim_start_matches('/').to_owned();
-    let position = request.number("lockstep-position");
+    let position = place(&request);
     // A reset needs unread bytes, so it is decided before the body is read.
     let resets =
         |rule: &&mut Rule| rule.act == Act::Reset && rule.body.is_none() && rule.fits(&path, position, b"");
@@ -288,6 +290,12 @@ fn post(
         Act::Garbage => break_off(b"\x00\xffthis is not HTTP\r\n\r\n"),
         Act::Never | Act::Close | Act::Reset => break_off(b""),
     }
+}
+
+/// Where a message stands in its queue: as its producer says where the broker numbers it anew on each channel, else as its
+/// broker says.
+fn place(request: &Request) -> Option<u64> {
+    request.number(PLACE).or_else(|| request.number("lockstep-position"))
 }
 
 /// The rule for a message; takes one from a rule that holds only so often.

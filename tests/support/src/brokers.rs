@@ -1,4 +1,6 @@
-//! Real RocketMQ servers, started by `tests/brokers/rocketmq/rocketmq.sh`.
+//! Real servers, started by the scripts in `tests/brokers`; here those of RocketMQ.
+
+mod rabbitmq;
 
 use std::{
     fs,
@@ -8,6 +10,7 @@ use std::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
+pub use self::rabbitmq::{RabbitMqOptions, RabbitMqServers};
 use crate::ports::{free_block, free_port};
 
 static FOLDERS: AtomicU32 = AtomicU32::new(0);
@@ -133,12 +136,10 @@ impl RocketMqServers {
 
     /// The command that runs the script against these servers.
     pub fn command(&self, arguments: &[&str]) -> Command {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../brokers/rocketmq/rocketmq.sh");
-        let mut command = Command::new(script);
+        let mut command = script("rocketmq", &self.folder);
         let flag = |on: bool| if on { "1" } else { "0" };
         command
             .args(arguments)
-            .env("BROKER_STATE", &self.folder)
             .env("BROKER_BIND", self.options.bind)
             .env("ROCKETMQ_VERSION", self.options.version)
             .env("ROCKETMQ_NAMESRV_PORT", self.namesrv_port.to_string())
@@ -151,15 +152,26 @@ impl RocketMqServers {
     }
 
     fn script(&self, verb: &str, nodes: &[&str]) {
-        let arguments = [&[verb], nodes].concat();
-        // The servers keep what they inherit, so their output must not be a pipe that we would wait for.
-        let log = fs::File::options().create(true).append(true).open(self.folder.join("script.out")).unwrap();
-        let mut command = self.command(&arguments);
-        let status =
-            command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log).status().unwrap();
-        let output = || fs::read_to_string(self.folder.join("script.out")).unwrap_or_default();
-        assert!(status.success(), "rocketmq.sh {} failed: {}", arguments.join(" "), output());
+        run_script(self.command(&[&[verb], nodes].concat()), &self.folder);
     }
+}
+
+/// The command that runs a broker's script against the servers of a folder.
+fn script(broker: &str, folder: &Path) -> Command {
+    let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../brokers");
+    let mut command = Command::new(scripts.join(broker).join(format!("{broker}.sh")));
+    command.env("BROKER_STATE", folder);
+    command
+}
+
+/// Runs a script that starts or ends servers.
+fn run_script(mut command: Command, folder: &Path) {
+    // The servers keep what they inherit, so their output must not be a pipe that we would wait for.
+    let file = folder.join("script.out");
+    let log = fs::File::options().create(true).append(true).open(&file).unwrap();
+    let status = command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log).status().unwrap();
+    let output = || fs::read_to_string(&file).unwrap_or_default();
+    assert!(status.success(), "{command:?} failed: {}", output());
 }
 
 impl Drop for RocketMqServers {

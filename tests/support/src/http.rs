@@ -86,13 +86,28 @@ pub(crate) fn read_body(reader: &mut impl BufRead, request: &mut Request) -> io:
 /// # Errors
 /// When there is no whole answer, or none within 10 s.
 pub fn call(address: &str, method: &str, path: &str, body: &[u8]) -> io::Result<(u16, Vec<u8>)> {
+    ask(address, method, path, &[], body)
+}
+
+/// The same with further headers.
+///
+/// # Errors
+/// As [`call`].
+pub fn ask(
+    address: &str,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &[u8],
+) -> io::Result<(u16, Vec<u8>)> {
     let to = address.to_socket_addrs()?.next().ok_or(io::ErrorKind::InvalidInput)?;
     let mut stream = TcpStream::connect_timeout(&to, Duration::from_secs(10))?;
     stream.set_read_timeout(Some(Duration::from_secs(10)))?;
     let length = body.len();
+    let more: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
     write!(
         stream,
-        "{method} {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n"
+        "{method} {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\ncontent-length: {length}\r\n{more}\r\n"
     )?;
     stream.write_all(body)?;
     let mut reader = BufReader::new(stream);

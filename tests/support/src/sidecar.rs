@@ -25,6 +25,8 @@ pub struct SidecarOptions {
     pub state: Option<PathBuf>,
     /// The folder with its secrets.
     pub credentials: Option<PathBuf>,
+    /// The file with the queues that are its to take.
+    pub assignment: Option<PathBuf>,
 }
 
 /// A running sidecar; killed when dropped.
@@ -42,7 +44,7 @@ impl Sidecar {
     /// # Panics
     /// When it can't be started.
     pub fn start(folder: &Path, options: &SidecarOptions) -> Self {
-        let SidecarOptions { name, client_id, callback, state, credentials, .. } = options;
+        let SidecarOptions { name, client_id, callback, state, credentials, assignment, .. } = options;
         let admin_port = free_port();
         let manifest = manifest(folder, options, admin_port);
         let mut command = Command::new(sidecar_program());
@@ -52,6 +54,9 @@ impl Sidecar {
         }
         if let Some(credentials) = credentials {
             command.arg("--credentials-dir").arg(credentials);
+        }
+        if let Some(assignment) = assignment {
+            command.arg("--assignment").arg(assignment);
         }
         let process = Process::spawn(name, &mut command, folder.join(format!("{name}.out")));
         Self { process, admin_port }

@@ -1,11 +1,9 @@
 //! What the scenarios share: servers, an application, sidecars, and the history of it all.
 
 use std::{
-    cell::RefCell,
     collections::BTreeMap,
     fmt::Write,
-    fs,
-    path::PathBuf,
+    ops::{Deref, DerefMut},
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering},
@@ -14,16 +12,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lockstep_history::{Event, History, Order, Rules, Verdict, check};
+use lockstep_history::{Event, History, Order, Rules, Verdict};
 use lockstep_tests_support::{
-    behaviour::{Act, Rule},
-    brokers::{RocketMqOptions, RocketMqServers, new_folder},
-    process::Signal,
-    recording::{Follower, RecordingApp},
+    brokers::{RocketMqOptions, RocketMqServers},
     rocketmq::{Cluster, Outgoing, queue_name},
-    sidecar::{self, Sidecar, SidecarOptions},
-    time::{now_micros, pause, wait_until},
+    sidecar::SidecarOptions,
+    stage::{LOOK_EVERY, Stage},
+    time::{now_micros, pause},
 };
+
+pub use lockstep_tests_support::stage::Delivery;
 
 /// Queues of a topic on each of the two brokers.
 pub const QUEUES: u32 = 4;
@@ -31,12 +29,8 @@ pub const QUEUES: u32 = 4;
 pub const BROKERS: [&str; 2] = ["broker-a", "broker-b"];
 /// How often the committed positions are looked at.
 const COMMITS_EVERY: Duration = Duration::from_millis(200);
-/// How often the application's log is looked at.
-const LOG_EVERY: Duration = Duration::from_millis(50);
 /// How long mqadmin may see a difference where all is committed.
 const PROGRESS: Duration = Duration::from_secs(60);
-/// How long `check --connect` may see the servers as they were before a change.
-const CHECK: Duration = Duration::from_secs(30);
 /// What a crash may cost in duplicates in a queue, as documented for `PerQueue`.
 pub const CRASH_BOUND: u64 = 32;
 
@@ -104,16 +98,12 @@ impl Default for Setting {
 pub struct World<'a> {
     /// The servers.
     pub site: &'a Site,
-    /// The scenario's files.
-    pub folder: PathBuf,
+    /// The application, the sidecars and the history.
+    pub stage: Stage,
     /// The topic.
     pub topic: String,
     /// The consumer group.
     pub group: String,
-    /// The application.
-    pub app: RecordingApp,
-    /// The sidecars that were started and not ended, by name.
-    pub sidecars: BTreeMap<String, Sidecar>,
     /// Replacements of broker addresses by name of the sidecar, for proxies.
     pub overrides: BTreeMap<String, BTreeMap<String, String>>,
     /// The name servers, in the order in which sidecars are told of them.
@@ -123,10 +113,8 @@ pub struct World<'a> {
     /// The client id of all sidecars instead of their names.
     pub client_id: Option<String>,
     setting: Setting,
-    history: History,
     /// The end of what was published to each queue, by broker and number: the broker's own figure may lag behind.
     ends: BTreeMap<(String, u32), u64>,
-    log: RefCell<Log>,
     watch: Watch,
 }
 
@@ -173,25 +161,17 @@ impl<'a> World<'a> {
 
     /// The same for servers that the plain client can't talk to.
     pub fn without_topic(site: &'a Site, name: &str, setting: Setting, work: Duration) -> Self {
-        let folder = new_folder(name);
-        let mut app = RecordingApp::start(&folder, "app");
-        app.set_rules(vec![Rule::always(Act::Answer(200)).after(work)]);
-        let log = Log { follower: Follower::new(app.log()), deliveries: Vec::new(), open: BTreeMap::new() };
         Self {
             site,
-            folder,
+            stage: Stage::new(name, work),
             topic: format!("{name}-topic"),
             group: format!("{name}-group"),
-            app,
-            sidecars: BTreeMap::new(),
             overrides: BTreeMap::new(),
             name_servers: vec![site.servers.namesrv()],
             callback: None,
             client_id: None,
             setting,
-            history: History::default(),
             ends: BTreeMap::new(),
-            log: RefCell::new(log),
             watch: Watch { seen: Arc::default(), over: Arc::default(), thread: None },
         }
     }
@@ -241,7 +221,7 @@ impl<'a> World<'a> {
             if wanted {
                 let queue = queue_name(&self.topic, broker, queue).into();
                 let key = message.key.as_deref().map(Arc::from);
-                self.history.push(Event::Published { queue, position: *position, key });
+                self.note(Event::Published { queue, position: *position, key });
             }
         }
         positions
@@ -255,21 +235,13 @@ impl<'a> World<'a> {
 
     /// Starts a sidecar.
     pub fn start(&mut self, name: &str) {
-        let sidecar = Sidecar::start(&self.folder, &self.options(name));
-        self.sidecars.insert(name.to_owned(), sidecar);
+        let options = self.options(name);
+        self.start_sidecar(&options);
     }
 
     /// Waits until `check --connect` ends as wanted for such a sidecar: servers learn of a change a moment later.
     pub fn await_check(&self, name: &str, wanted: impl Fn(Option<i32>, &str) -> bool) {
-        let start = Instant::now();
-        loop {
-            let (code, said) = sidecar::check(&self.folder, &self.options(name));
-            if wanted(code, &said) {
-                return;
-            }
-            assert!(start.elapsed() < CHECK, "check --connect ended with {code:?}: {said}");
-            pause(LOG_EVERY);
-        }
+        self.await_checked(&self.options(name), wanted);
     }
 
     fn options(&self, name: &str) -> SidecarOptions {
@@ -280,22 +252,8 @@ impl<'a> World<'a> {
             callback: self.callback.clone().unwrap_or_else(|| self.app.url(name)),
             state: None,
             credentials: self.credentials(),
+            assignment: None,
         }
-    }
-
-    /// Waits until a sidecar is ready.
-    pub fn await_ready(&mut self, name: &str) {
-        let sidecar = self.sidecars.get_mut(name).unwrap();
-        wait_until(&format!("{name} is ready"), Duration::from_secs(30), || {
-            assert!(sidecar.process.is_running(), "{name} ended: {}", tail(&sidecar.process.output()));
-            sidecar.is_ready()
-        });
-    }
-
-    /// The folder with secrets, where the servers want some.
-    fn credentials(&self) -> Option<PathBuf> {
-        let folder = self.folder.join("secrets");
-        folder.is_dir().then_some(folder)
     }
 
     fn spec(&self, name: &str) -> String {
@@ -321,34 +279,9 @@ impl<'a> World<'a> {
         spec + &self.setting.more + &format!("  ordering: {{mode: {order}}}\n")
     }
 
-    /// SIGTERM, and waits until the sidecar has ended with 0.
-    pub fn leave(&mut self, name: &str) {
-        self.sidecars[name].process.signal(Signal::Term);
-        self.await_exit(name);
-    }
-
-    /// Waits until a sidecar that was told to end has ended with 0.
-    pub fn await_exit(&mut self, name: &str) {
-        let mut sidecar = self.sidecars.remove(name).unwrap();
-        let status = sidecar.process.wait(Duration::from_secs(60));
-        assert!(status.success(), "{name} ended with {status}: {}", tail(&sidecar.process.output()));
-    }
-
     /// SIGKILL, noted as a fault.
     pub fn kill(&mut self, name: &str) {
-        self.fault(&format!("kill of {name}"), CRASH_BOUND, 1);
-        drop(self.sidecars.remove(name).unwrap());
-    }
-
-    /// Notes a fault and what it may cost in each queue.
-    pub fn fault(&mut self, name: &str, duplicates: u64, overlaps: u64) {
-        self.history.push(Event::Fault {
-            at: now_micros(),
-            name: name.into(),
-            queue: None,
-            duplicates,
-            overlaps,
-        });
+        self.kill_sidecar(name, CRASH_BOUND);
     }
 
     /// Notes a fault that takes back commits at a moment that nobody knows, and looks at none while it happens.
@@ -364,35 +297,6 @@ impl<'a> World<'a> {
         let outcome = happens();
         drop(held);
         outcome
-    }
-
-    /// Notes another event.
-    pub fn note(&mut self, event: Event) {
-        self.history.push(event);
-    }
-
-    /// What the application saw so far.
-    pub fn deliveries(&self) -> Vec<Delivery> {
-        let mut log = self.log.borrow_mut();
-        log.read();
-        log.deliveries.clone()
-    }
-
-    /// Waits until a consumer has started so many requests after a moment.
-    pub fn await_deliveries(&self, consumer: &str, since: u64, count: usize, limit: Duration) {
-        let what = format!("{consumer} has delivered {count} messages");
-        self.await_log(&what, limit, |deliveries| {
-            deliveries.iter().filter(|one| &*one.consumer == consumer && one.start > since).count() >= count
-        });
-    }
-
-    /// Waits until what the application saw satisfies a condition.
-    pub fn await_log(&self, what: &str, limit: Duration, condition: impl Fn(&[Delivery]) -> bool) {
-        wait_until(what, limit, || {
-            pause(LOG_EVERY);
-            self.log.borrow_mut().read();
-            condition(&self.log.borrow().deliveries)
-        });
     }
 
     /// Waits until all is committed.
@@ -412,33 +316,16 @@ impl<'a> World<'a> {
                 return;
             }
             open = format!("{left:?}");
-            pause(LOG_EVERY);
+            pause(LOOK_EVERY);
         }
-        let state: Vec<String> = self.sidecars.values().map(|sidecar| sidecar.status().to_string()).collect();
-        panic!(
-            "not all was committed within {limit:?}: {open}\n{}\nlogs in {}",
-            state.join("\n"),
-            self.folder.display()
-        );
+        panic!("not all was committed within {limit:?}: {open}\n{}", self.state());
     }
 
-    /// Ends the watch and gives the whole history; `others` are logs of other consumers.
-    pub fn finish(&mut self, others: impl IntoIterator<Item = History>) -> History {
-        let mut history = std::mem::take(&mut self.history);
-        history.extend(self.app.history());
-        history.extend(History::from(self.watch.stop()));
-        others.into_iter().for_each(|other| history.extend(other));
-        history
-    }
-
-    /// Judges the scenario's history and says what it amounts to.
+    /// Ends the watch, judges the scenario's history and says what it amounts to; `others` are logs of other consumers.
     pub fn judge(&mut self, rules: &Rules, others: impl IntoIterator<Item = History>) -> Verdict {
-        let history = self.finish(others);
-        let verdict = check(&history, rules);
-        let file = self.folder.join("history.txt");
-        fs::write(&file, history.to_string()).unwrap();
-        assert!(verdict.is_clean(), "{verdict}\nthe history is in {}", file.display());
-        verdict
+        let mut history = self.stage.take_history(others);
+        history.extend(History::from(self.watch.stop()));
+        self.stage.judge_history(&history, rules)
     }
 
     /// Waits until mqadmin sees no difference between what is there and what is committed, and gives its words.
@@ -451,8 +338,22 @@ impl<'a> World<'a> {
                 return line.to_owned();
             }
             assert!(start.elapsed() < PROGRESS, "mqadmin sees a difference or nothing: {said}");
-            pause(LOG_EVERY);
+            pause(LOOK_EVERY);
         }
+    }
+}
+
+impl Deref for World<'_> {
+    type Target = Stage;
+
+    fn deref(&self) -> &Stage {
+        &self.stage
+    }
+}
+
+impl DerefMut for World<'_> {
+    fn deref_mut(&mut self) -> &mut Stage {
+        &mut self.stage
     }
 }
 
@@ -460,60 +361,4 @@ impl Drop for World<'_> {
     fn drop(&mut self) {
         self.watch.stop();
     }
-}
-
-/// One request as the application saw it.
-#[derive(Debug, Clone)]
-pub struct Delivery {
-    /// The queue.
-    pub queue: Arc<str>,
-    /// The position.
-    pub position: u64,
-    /// Who sent it.
-    pub consumer: Arc<str>,
-    /// The attempt.
-    pub attempt: u32,
-    /// When it came.
-    pub start: u64,
-    /// When it ended.
-    pub end: Option<u64>,
-}
-
-/// The application's log as far as it was read, by start.
-#[derive(Debug)]
-struct Log {
-    follower: Follower,
-    deliveries: Vec<Delivery>,
-    /// The index of each request that has not ended.
-    open: BTreeMap<Arc<str>, usize>,
-}
-
-impl Log {
-    fn read(&mut self) {
-        for event in self.follower.read().events() {
-            if let Event::Start { at, post, queue, position, attempt, consumer, .. } = event {
-                let (queue, consumer) = (Arc::clone(queue), Arc::clone(consumer));
-                let one = Delivery {
-                    queue,
-                    position: *position,
-                    consumer,
-                    attempt: *attempt,
-                    start: *at,
-                    end: None,
-                };
-                self.open.insert(Arc::clone(post), self.deliveries.len());
-                self.deliveries.push(one);
-            } else if let Event::End { at, post, .. } = event
-                && let Some(index) = self.open.remove(post)
-            {
-                self.deliveries[index].end = Some(*at);
-            }
-        }
-    }
-}
-
-/// The last lines of an output.
-pub fn tail(text: &str) -> String {
-    let lines: Vec<&str> = text.lines().collect();
-    lines[lines.len().saturating_sub(30)..].join("\n")
 }

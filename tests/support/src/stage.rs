@@ -1,0 +1,233 @@
+//! What a scenario with real servers needs of its own: a folder, an application, sidecars, and the history of it all.
+
+use std::{
+    cell::RefCell,
+    collections::BTreeMap,
+    fs,
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use lockstep_history::{Event, History, Rules, Verdict, check};
+
+use crate::{
+    behaviour::{Act, Rule},
+    brokers::new_folder,
+    process::Signal,
+    recording::{Follower, RecordingApp},
+    sidecar::{self, Sidecar, SidecarOptions},
+    time::{now_micros, pause, wait_until},
+};
+
+/// How often what is dear to look at is looked at.
+pub const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// How long `check --connect` may see the servers as they were before a change.
+const CHECK: Duration = Duration::from_secs(30);
+
+/// A scenario's application and sidecars.
+#[derive(Debug)]
+pub struct Stage {
+    /// The scenario's files.
+    pub folder: PathBuf,
+    /// The application.
+    pub app: RecordingApp,
+    /// The sidecars that were started and not ended, by name.
+    pub sidecars: BTreeMap<String, Sidecar>,
+    history: History,
+    log: RefCell<Log>,
+}
+
+impl Stage {
+    /// An application that needs `work` for each message, and no sidecar yet.
+    pub fn new(name: &str, work: Duration) -> Self {
+        let folder = new_folder(name);
+        let mut app = RecordingApp::start(&folder, "app");
+        app.set_rules(vec![Rule::always(Act::Answer(200)).after(work)]);
+        let log = Log { follower: Follower::new(app.log()), deliveries: Vec::new(), open: BTreeMap::new() };
+        let (sidecars, history) = (BTreeMap::new(), History::default());
+        Self { folder, app, sidecars, history, log: RefCell::new(log) }
+    }
+
+    /// The folder with secrets, where the scenario has made one.
+    pub fn credentials(&self) -> Option<PathBuf> {
+        let folder = self.folder.join("secrets");
+        folder.is_dir().then_some(folder)
+    }
+
+    /// Starts a sidecar.
+    pub fn start_sidecar(&mut self, options: &SidecarOptions) {
+        let sidecar = Sidecar::start(&self.folder, options);
+        self.sidecars.insert(options.name.clone(), sidecar);
+    }
+
+    /// Waits until a sidecar is ready.
+    pub fn await_ready(&mut self, name: &str) {
+        let sidecar = self.sidecars.get_mut(name).unwrap();
+        wait_until(&format!("{name} is ready"), Duration::from_secs(30), || {
+            assert!(sidecar.process.is_running(), "{name} ended: {}", tail(&sidecar.process.output()));
+            sidecar.is_ready()
+        });
+    }
+
+    /// Waits until `check --connect` ends as wanted for such a sidecar: servers learn of a change a moment later.
+    ///
+    /// # Panics
+    /// When it does not.
+    pub fn await_checked(&self, options: &SidecarOptions, wanted: impl Fn(Option<i32>, &str) -> bool) {
+        let start = Instant::now();
+        loop {
+            let (code, said) = sidecar::check(&self.folder, options);
+            if wanted(code, &said) {
+                return;
+            }
+            assert!(start.elapsed() < CHECK, "check --connect ended with {code:?}: {said}");
+            pause(LOOK_EVERY);
+        }
+    }
+
+    /// SIGTERM, and waits until the sidecar has ended with 0.
+    pub fn leave(&mut self, name: &str) {
+        self.sidecars[name].process.signal(Signal::Term);
+        self.await_exit(name);
+    }
+
+    /// Waits until a sidecar that was told to end has ended with 0.
+    ///
+    /// # Panics
+    /// When it does not.
+    pub fn await_exit(&mut self, name: &str) {
+        let mut sidecar = self.sidecars.remove(name).unwrap();
+        let status = sidecar.process.wait(Duration::from_secs(60));
+        assert!(status.success(), "{name} ended with {status}: {}", tail(&sidecar.process.output()));
+    }
+
+    /// SIGKILL, noted as a fault that may cost so many duplicates in each queue.
+    pub fn kill_sidecar(&mut self, name: &str, duplicates: u64) {
+        self.fault(&format!("kill of {name}"), duplicates, 1);
+        drop(self.sidecars.remove(name).unwrap());
+    }
+
+    /// Notes a fault and what it may cost in each queue.
+    pub fn fault(&mut self, name: &str, duplicates: u64, overlaps: u64) {
+        self.note(Event::Fault { at: now_micros(), name: name.into(), queue: None, duplicates, overlaps });
+    }
+
+    /// Notes another event.
+    pub fn note(&mut self, event: Event) {
+        self.history.push(event);
+    }
+
+    /// What the application saw so far.
+    pub fn deliveries(&self) -> Vec<Delivery> {
+        let mut log = self.log.borrow_mut();
+        log.read();
+        log.deliveries.clone()
+    }
+
+    /// Waits until a consumer has started so many requests after a moment.
+    pub fn await_deliveries(&self, consumer: &str, since: u64, count: usize, limit: Duration) {
+        let what = format!("{consumer} has delivered {count} messages");
+        self.await_log(&what, limit, |deliveries| {
+            deliveries.iter().filter(|one| &*one.consumer == consumer && one.start > since).count() >= count
+        });
+    }
+
+    /// Waits until what the application saw satisfies a condition.
+    pub fn await_log(&self, what: &str, limit: Duration, condition: impl Fn(&[Delivery]) -> bool) {
+        wait_until(what, limit, || {
+            pause(LOOK_EVERY);
+            self.log.borrow_mut().read();
+            condition(&self.log.borrow().deliveries)
+        });
+    }
+
+    /// What the running sidecars say of themselves, and where the scenario's files lie: for a failure's words.
+    pub fn state(&self) -> String {
+        let states: Vec<String> =
+            self.sidecars.values().map(|sidecar| sidecar.status().to_string()).collect();
+        format!("{}\nlogs in {}", states.join("\n"), self.folder.display())
+    }
+
+    /// The whole history, with `others`, which are logs of other consumers and of the broker.
+    pub fn take_history(&mut self, others: impl IntoIterator<Item = History>) -> History {
+        let mut history = std::mem::take(&mut self.history);
+        history.extend(self.app.history());
+        others.into_iter().for_each(|other| history.extend(other));
+        history
+    }
+
+    /// Judges a history and says what it amounts to.
+    ///
+    /// # Panics
+    /// When a promise was broken.
+    pub fn judge_history(&self, history: &History, rules: &Rules) -> Verdict {
+        let verdict = check(history, rules);
+        let file = self.folder.join("history.txt");
+        fs::write(&file, history.to_string()).unwrap();
+        assert!(verdict.is_clean(), "{verdict}\nthe history is in {}", file.display());
+        verdict
+    }
+}
+
+/// One request as the application saw it.
+#[derive(Debug, Clone)]
+pub struct Delivery {
+    /// The queue.
+    pub queue: Arc<str>,
+    /// The position.
+    pub position: u64,
+    /// Who sent it.
+    pub consumer: Arc<str>,
+    /// The attempt.
+    pub attempt: u32,
+    /// The ownership under which it was sent.
+    pub epoch: Option<u64>,
+    /// When it came.
+    pub start: u64,
+    /// When it ended.
+    pub end: Option<u64>,
+    /// Whether it was answered 2xx.
+    pub done: bool,
+}
+
+/// The application's log as far as it was read, by start.
+#[derive(Debug)]
+struct Log {
+    follower: Follower,
+    deliveries: Vec<Delivery>,
+    /// The index of each request that has not ended.
+    open: BTreeMap<Arc<str>, usize>,
+}
+
+impl Log {
+    fn read(&mut self) {
+        for event in self.follower.read().events() {
+            if let Event::Start { at, post, queue, position, attempt, consumer, epoch } = event {
+                let one = Delivery {
+                    queue: Arc::clone(queue),
+                    position: *position,
+                    consumer: Arc::clone(consumer),
+                    attempt: *attempt,
+                    epoch: *epoch,
+                    start: *at,
+                    end: None,
+                    done: false,
+                };
+                self.open.insert(Arc::clone(post), self.deliveries.len());
+                self.deliveries.push(one);
+            } else if let Event::End { at, post, outcome } = event
+                && let Some(index) = self.open.remove(post)
+            {
+                self.deliveries[index].end = Some(*at);
+                self.deliveries[index].done = outcome.is_done();
+            }
+        }
+    }
+}
+
+/// The last lines of an output.
+pub fn tail(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(30)..].join("\n")
+}
