@@ -14,6 +14,7 @@ use crate::{
     Observed,
     compact::{Compact, Keep},
     context::{Key, Scope},
+    facts::is_controlled_by,
 };
 
 /// What the watches hold of a group, and what its pods said last.
@@ -39,9 +40,14 @@ pub fn observe(scope: &Scope, group: &Arc<ConsumerGroup>) -> Result<Observed, se
         disruption_budgets: stores.disruption_budgets.state_filter(|budget| beside(&budget.metadata)),
         siblings: siblings.iter().filter_map(|other| other.0.as_ref().ok().map(Arc::clone)).collect(),
         running: running(scope, &key),
-        strangers: strangers(scope, &key)?,
+        strangers: Vec::new(),
         reports: scope.shared.memories.with(&key, |memory| memory.answers.reports().clone()),
     };
+    // They are many, and matter before a group's first pods alone.
+    let uid = group.metadata.uid.as_deref().unwrap_or_default();
+    if !observed.deployment.as_ref().is_some_and(|live| is_controlled_by(live.meta(), uid)) {
+        observed.strangers = strangers(scope, &key)?;
+    }
     // The stores have no order; messages that list pods should not change without a reason.
     observed.pods.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
     observed.replica_sets.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
