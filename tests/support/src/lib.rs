@@ -23,6 +23,7 @@ pub mod rabbitmq;
 pub mod random;
 pub mod recording;
 pub mod rocketmq;
+pub mod runner;
 pub mod sidecar;
 pub mod stage;
 pub mod time;

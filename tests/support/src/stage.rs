@@ -2,7 +2,7 @@
 
 use std::{
     cell::RefCell,
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs,
     path::PathBuf,
     sync::Arc,
@@ -224,6 +224,35 @@ impl Log {
             }
         }
     }
+}
+
+/// The queues from which a consumer has delivered.
+pub fn owned<'a>(log: &'a [Delivery], consumer: &str) -> BTreeSet<&'a str> {
+    log.iter().filter(|one| &*one.consumer == consumer).map(|one| &*one.queue).collect()
+}
+
+/// The longest time to the new owner's first request: from the signal for idle queues, and from the old owner's last
+/// answer for busy ones. In microseconds.
+///
+/// # Panics
+/// When a queue of the old owner was not delivered by the new one.
+pub fn slowest_hand_over(log: &[Delivery], old: &str, new: &str, signal: u64) -> (u64, u64) {
+    let mut last: BTreeMap<&str, &Delivery> = BTreeMap::new();
+    for one in log.iter().filter(|one| one.start <= signal || &*one.consumer == old) {
+        last.insert(&one.queue, one);
+    }
+    let (mut idle, mut busy) = (0, 0);
+    for (queue, before) in last.into_iter().filter(|(_, one)| &*one.consumer == old) {
+        let end = before.end.unwrap_or(before.start);
+        let next = log.iter().find(|one| &*one.queue == queue && &*one.consumer == new && one.start >= end);
+        let next = next.unwrap_or_else(|| panic!("{queue} was not delivered by {new}")).start;
+        if end <= signal {
+            idle = idle.max(next.saturating_sub(signal));
+        } else {
+            busy = busy.max(next - end);
+        }
+    }
+    (idle, busy)
 }
 
 /// The last lines of an output.

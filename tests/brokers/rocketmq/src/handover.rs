@@ -1,9 +1,6 @@
 //! An owner ends or freezes: who comes next, when, and what the old one may still do.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::{collections::BTreeSet, time::Duration};
 
 use lockstep_history::{Order, Rules};
 use lockstep_tests_support::{
@@ -11,6 +8,7 @@ use lockstep_tests_support::{
     process::Signal,
     proxy::Proxy,
     rocketmq::Outgoing,
+    stage::{owned, slowest_hand_over},
     time::{now_micros, wait_until},
 };
 
@@ -80,32 +78,6 @@ pub fn sigterm(site: &Site, plan: &Plan) -> String {
 
 fn bodies(texts: &[&str]) -> Vec<Outgoing> {
     texts.iter().map(|text| Outgoing { body: (*text).into(), ..Outgoing::default() }).collect()
-}
-
-/// The queues from which a consumer has delivered.
-fn owned<'a>(log: &'a [Delivery], consumer: &str) -> BTreeSet<&'a str> {
-    log.iter().filter(|one| &*one.consumer == consumer).map(|one| &*one.queue).collect()
-}
-
-/// The longest time to the new owner's first request: from the signal for idle queues, and from the old owner's last
-/// answer for busy ones.
-fn slowest_hand_over(log: &[Delivery], old: &str, new: &str, signal: u64) -> (u64, u64) {
-    let mut last: BTreeMap<&str, &Delivery> = BTreeMap::new();
-    for one in log.iter().filter(|one| one.start <= signal || &*one.consumer == old) {
-        last.insert(&one.queue, one);
-    }
-    let (mut idle, mut busy) = (0, 0);
-    for (queue, before) in last.into_iter().filter(|(_, one)| &*one.consumer == old) {
-        let end = before.end.unwrap_or(before.start);
-        let next = log.iter().find(|one| &*one.queue == queue && &*one.consumer == new && one.start >= end);
-        let next = next.unwrap_or_else(|| panic!("{queue} was not delivered by {new}")).start;
-        if end <= signal {
-            idle = idle.max(next.saturating_sub(signal));
-        } else {
-            busy = busy.max(next - end);
-        }
-    }
-    (idle, busy)
 }
 
 /// An owner is frozen with its connections cut until a peer has delivered from each of its queues; then it wakes.

@@ -18,19 +18,12 @@ pub mod plan;
 pub mod secured;
 pub mod world;
 
+use lockstep_tests_support::runner;
 use plan::Plan;
-use world::Servers;
+use world::{Servers, Site};
 
-/// A scenario that the runner can name, choose and judge.
-#[derive(Debug, Clone, Copy)]
-pub struct Scenario {
-    /// Its name.
-    pub name: &'static str,
-    /// The servers it wants: those of neighbours in the list are shared.
-    pub servers: Servers,
-    /// What it does; it panics when the promise was broken, and gives a line to report.
-    pub run: fn(&world::Site, &Plan) -> String,
-}
+/// A scenario of these servers.
+pub type Scenario = runner::Scenario<Servers, Site, Plan>;
 
 /// All scenarios, in the order in which they share servers best.
 pub const SCENARIOS: &[Scenario] = &[
