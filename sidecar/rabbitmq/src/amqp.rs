@@ -15,6 +15,8 @@ mod delivery;
 mod dial;
 mod driver;
 mod error;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod handshake;
 mod outbox;
 mod shared;

@@ -168,7 +168,7 @@ fn what_is_too_long_for_its_length_writes_nothing() {
     );
     assert!(ConnectionCall::Open { vhost: &long }.write(&mut out).is_none());
     assert_eq!(&out[..], b"before");
-    assert!(Call::Cancel { tag: &long[..255] }.write(1, &mut out).is_some());
+    assert!(Call::Cancel { tag: &"x".repeat(255) }.write(1, &mut out).is_some());
 }
 
 #[test]

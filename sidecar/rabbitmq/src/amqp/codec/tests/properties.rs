@@ -95,7 +95,7 @@ fn what_came_can_be_sent_again_with_changes() {
 fn what_is_too_long_is_not_written() {
     let long = "x".repeat(256);
     assert!(write(&Properties::new().with_text(Field::MessageId, &long)).is_none());
-    assert!(write(&Properties::new().with_text(Field::MessageId, &long[1..])).is_some());
+    assert!(write(&Properties::new().with_text(Field::MessageId, &"x".repeat(255))).is_some());
     assert!(write(&Properties::new().with_headers(Fields::new().text(&long, ""))).is_none());
     assert!(
         write(&Properties::new().with_headers(Fields::new().table("", &Fields::new().int(&long, 1))))
