@@ -7,6 +7,7 @@ pub mod conformance;
 mod error;
 #[cfg(feature = "testing")]
 pub mod memory;
+mod outbox;
 mod queues;
 mod traits;
 #[cfg(feature = "testing")]
@@ -14,6 +15,7 @@ pub mod unreliable;
 
 pub use clock::Clock;
 pub use error::{BrokerError, Certainty, Class, Problem};
+pub use outbox::Outbox;
 pub use queues::{EpochClock, QueueTable};
 pub use traits::{
     Broker, Commit, FetchRequest, Fetched, LeaseEvent, LeaseKeeper, Reader, Settle, Settlement, Settler,

@@ -239,7 +239,8 @@ impl Machine {
         self.owned.is_some()
     }
 
-    fn is_wanted(&self) -> bool {
+    /// Whether it is ours to take.
+    pub(crate) fn is_wanted(&self) -> bool {
         self.joined && (self.hint != Some(false) || self.adopted)
     }
 
@@ -365,10 +366,6 @@ impl Machine {
                 } else {
                     self.link = Link::None;
                 }
-            }
-            Link::Closing(closing) if closing == channel && !open => {
-                self.link = Link::None;
-                self.given_back(context);
             }
             Link::None | Link::Opening(_) | Link::Consuming { .. } | Link::Closing(_) => {}
         }

@@ -116,19 +116,23 @@ pub(crate) fn of_channel(error: &AmqpError, queue: &str, config: &Config) -> Fai
         code::ACCESS_REFUSED => slow(problem(
             reason::ACCESS_REFUSED,
             &format!("may not be read by this user: {}", close.text),
-            format!("give permission: rabbitmqctl set_permissions -p '{}' USER '^$' '^$' '^{queue}$'", config.vhost),
+            format!(
+                "give permission: rabbitmqctl set_permissions -p '{}' USER '^$' '^$' '^{queue}$'",
+                config.vhost
+            ),
         )),
         code::RESOURCE_LOCKED => slow(problem(
             reason::ACCESS_REFUSED,
             "is exclusive to another connection",
             format!("delete it and declare it anew: {}", declaration::right(config, queue, None)),
         )),
-        code::PRECONDITION_FAILED if close.text.contains("timeout") => Failure {
+        code::PRECONDITION_FAILED if close.text.contains("timed out") => Failure {
             pace: Pace::Quick,
             problem: problem(
                 reason::ACKNOWLEDGEMENT_TIMEOUT,
                 "was taken back by the broker, since a message was not acknowledged in time",
-                "tell the broker's consumer_timeout in acknowledgementTimeoutSeconds, or raise it there".to_owned(),
+                "tell the broker's consumer_timeout in acknowledgementTimeoutSeconds, or raise it there"
+                    .to_owned(),
             ),
         },
         code::PRECONDITION_FAILED | code::NOT_IMPLEMENTED => slow(problem(
@@ -258,7 +262,6 @@ pub(crate) enum Rank {
     Queue,
     DeadLetter,
     Warning,
-    Note,
 }
 
 impl Problems {

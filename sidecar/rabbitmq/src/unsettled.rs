@@ -4,20 +4,22 @@ use std::collections::VecDeque;
 
 use lockstep_model::Moment;
 
-/// The unsettled deliveries of one channel. The broker numbers them 1, 2, 3 and so on, so that they stand in a row;
-/// as many as the prefetch are out, and those behind the first of them that is out still.
+/// The unsettled deliveries of one channel, as many as the prefetch. The broker numbers deliveries 1, 2, 3 and so on.
 #[derive(Debug)]
 pub(crate) struct Unsettled<T> {
-    /// The tag of the row's front.
-    first: u64,
-    row: VecDeque<Entry<T>>,
+    /// The tag of the next delivery.
+    next: u64,
+    /// By rising tags; what is missing below `next` is settled.
+    out: VecDeque<Entry<T>>,
 }
 
 #[derive(Debug)]
 struct Entry<T> {
-    standing: Standing,
+    tag: u64,
+    /// The broker was told of it.
+    written: bool,
     arrived: Moment,
-    kept: Option<T>,
+    kept: T,
 }
 
 /// How far the settlement of a delivery has come.
@@ -48,7 +50,7 @@ pub(crate) struct OutOfRow;
 
 impl<T> Default for Unsettled<T> {
     fn default() -> Self {
-        Self { first: 1, row: VecDeque::new() }
+        Self { next: 1, out: VecDeque::new() }
     }
 }
 
@@ -58,57 +60,49 @@ impl<T> Unsettled<T> {
     /// # Errors
     /// It is not the next one: the channel is not to be trusted.
     pub(crate) fn arrived(&mut self, tag: u64, at: Moment, kept: T) -> Result<(), OutOfRow> {
-        if tag != self.next() {
+        if tag != self.next {
             return Err(OutOfRow);
         }
-        self.row.push_back(Entry { standing: Standing::Out, arrived: at, kept: Some(kept) });
+        self.next = self.next.saturating_add(1);
+        self.out.push_back(Entry { tag, written: false, arrived: at, kept });
         Ok(())
     }
 
     /// The tag of the next delivery.
     pub(crate) fn next(&self) -> u64 {
-        self.first.saturating_add(self.row.len() as u64)
+        self.next
     }
 
     pub(crate) fn standing(&self, tag: u64) -> Standing {
-        match tag {
-            0 => Standing::Unknown,
-            tag if tag < self.first => Standing::Settled,
-            tag => self.entry(tag).map_or(Standing::Unknown, |entry| entry.standing),
+        match self.entry(tag) {
+            Some(entry) if entry.written => Standing::Written,
+            Some(_) => Standing::Out,
+            None if tag == 0 || tag >= self.next => Standing::Unknown,
+            None => Standing::Settled,
         }
     }
 
     /// What was kept of a delivery that is not settled.
     pub(crate) fn kept(&self, tag: u64) -> Option<&T> {
-        self.entry(tag)?.kept.as_ref()
+        self.entry(tag).map(|entry| &entry.kept)
     }
 
     /// When the oldest delivery came of which nothing was said.
     pub(crate) fn oldest(&self) -> Option<Moment> {
-        self.row.iter().find(|entry| entry.standing == Standing::Out).map(|entry| entry.arrived)
+        self.out.iter().find(|entry| !entry.written).map(|entry| entry.arrived)
     }
 
-    /// Whether every delivery before this one is settled.
-    pub(crate) fn is_front(&self, tag: u64) -> bool {
-        self.first == tag
-    }
-
-    /// Whether nothing is out.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.row.is_empty()
-    }
-
-    /// The acknowledgements for these rising tags, all of which are out. What lies without a hole behind the front goes in one;
+    /// The acknowledgements for these rising tags, all of which are out. Those before which nothing else is out go in one;
     /// each other by itself, since one for several would take those between along.
     pub(crate) fn plan(&self, accepted: &[u64]) -> Vec<Acknowledgement> {
         let mut rest = accepted.iter().copied().peekable();
         let mut run = None;
         let mut in_run = 0_usize;
-        for (tag, entry) in (self.first..).zip(&self.row) {
-            if rest.next_if_eq(&tag).is_some() {
-                run = Some(tag);
+        for entry in &self.out {
+            if rest.next_if_eq(&entry.tag).is_some() {
+                run = Some(entry.tag);
                 in_run += 1;
-            } else if entry.standing == Standing::Out {
+            } else if !entry.written {
                 break;
             }
         }
@@ -118,30 +112,24 @@ impl<T> Unsettled<T> {
 
     /// The broker was told of it.
     pub(crate) fn written(&mut self, tag: u64) {
-        self.set(tag, Standing::Written);
+        if let Some(entry) = self.index(tag).and_then(|index| self.out.get_mut(index)) {
+            entry.written = true;
+        }
     }
 
     /// The broker has read what it was told of it.
     pub(crate) fn settled(&mut self, tag: u64) {
-        self.set(tag, Standing::Settled);
-        while self.row.front().is_some_and(|entry| entry.standing == Standing::Settled) {
-            self.row.pop_front();
-            self.first = self.first.saturating_add(1);
-        }
-    }
-
-    fn set(&mut self, tag: u64, standing: Standing) {
-        let index = tag.checked_sub(self.first).and_then(|index| usize::try_from(index).ok());
-        if let Some(entry) = index.and_then(|index| self.row.get_mut(index)) {
-            entry.standing = standing;
-            if standing == Standing::Settled {
-                entry.kept = None;
-            }
+        if let Some(index) = self.index(tag) {
+            self.out.remove(index);
         }
     }
 
     fn entry(&self, tag: u64) -> Option<&Entry<T>> {
-        self.row.get(usize::try_from(tag.checked_sub(self.first)?).ok()?)
+        self.out.get(self.index(tag)?)
+    }
+
+    fn index(&self, tag: u64) -> Option<usize> {
+        self.out.binary_search_by_key(&tag, |entry| entry.tag).ok()
     }
 }
 
@@ -182,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn the_row_goes_on_behind_what_is_settled() {
+    fn what_is_settled_takes_no_room_and_is_no_hole() {
         let mut unsettled = out(4);
         for tag in [1, 2, 4] {
             unsettled.written(tag);
@@ -190,16 +178,16 @@ mod tests {
         assert_eq!(unsettled.oldest(), Some(Moment::from_millis(3)));
         unsettled.settled(2);
         assert_eq!((unsettled.standing(1), unsettled.standing(2)), (Standing::Written, Standing::Settled));
-        unsettled.settled(1);
-        assert_eq!((unsettled.standing(1), unsettled.standing(2)), (Standing::Settled, Standing::Settled));
-        assert!(unsettled.is_front(3));
         assert_eq!((unsettled.standing(3), unsettled.standing(4)), (Standing::Out, Standing::Written));
         assert_eq!((unsettled.standing(0), unsettled.standing(5)), (Standing::Unknown, Standing::Unknown));
-        assert_eq!(planned(&unsettled, &[3]), [(3, false)]);
-        unsettled.settled(4);
-        unsettled.settled(3);
-        assert!(unsettled.is_empty());
-        assert_eq!(unsettled.next(), 5);
+        assert_eq!((unsettled.kept(2), unsettled.kept(3)), (None, Some(&())));
+        unsettled.settled(1);
+        unsettled.arrived(5, Moment::ZERO, ()).unwrap();
+        assert_eq!(planned(&unsettled, &[3, 5]), [(5, true)]);
+        for tag in [3, 4, 5] {
+            unsettled.settled(tag);
+        }
+        assert_eq!((unsettled.out.len(), unsettled.next(), unsettled.oldest()), (0, 6, None));
     }
 
     #[test]

@@ -6,17 +6,16 @@ mod jobs;
 mod links;
 mod machine;
 mod membership;
-mod outbox;
 mod questions;
 mod topology;
 
 use std::sync::Arc;
 
-use lockstep_broker::{LeaseEvent, LeaseKeeper};
+use lockstep_broker::{LeaseEvent, LeaseKeeper, Outbox};
 use lockstep_model::{Epoch, QueueId};
 use tokio::sync::mpsc;
 
-use self::{driver::Driver, outbox::Outbox};
+use self::driver::Driver;
 use crate::{remoting::Event, shared::Shared};
 
 /// What the shell asks for.

@@ -30,7 +30,8 @@ impl Wanted<'_> {
     /// Judges a declaration.
     pub(crate) fn judge(&self, found: &Declaration) -> Judgement {
         let mut judgement = Judgement::default();
-        let refused = self.kind(found, &mut judgement.warnings).or_else(|| self.limit(found, &mut judgement.warnings));
+        let refused =
+            self.kind(found, &mut judgement.warnings).or_else(|| self.limit(found, &mut judgement.warnings));
         judgement.refused = refused;
         let by_broker = self.config.dead_letter == DeadLetter::Broker;
         if by_broker && !found.dead_letter_exchange && found.with_policies {
@@ -48,7 +49,11 @@ impl Wanted<'_> {
         match &found.kind {
             Kind::Stream => {
                 let remedy = "consume an ordinary queue that is bound to the same exchange".to_owned();
-                return Some(self.problem(reason::STREAM_UNSUPPORTED, "is a stream, which is not served", remedy));
+                return Some(self.problem(
+                    reason::STREAM_UNSUPPORTED,
+                    "is a stream, which is not served",
+                    remedy,
+                ));
             }
             Kind::Other(kind) if ordered => {
                 let message = format!("is of the type {kind}, whose order nobody vouches for");
@@ -90,7 +95,11 @@ impl Wanted<'_> {
                     "has a delivery limit of {limit}: a message that was given back more often leaves its place for the \
                      dead-letter exchange, also when it never reached the application"
                 );
-                warnings.push(self.problem(reason::DELIVERY_LIMIT_FINITE, &message, self.unlimited(limits_all)));
+                warnings.push(self.problem(
+                    reason::DELIVERY_LIMIT_FINITE,
+                    &message,
+                    self.unlimited(limits_all),
+                ));
             }
             return None;
         }
@@ -122,7 +131,9 @@ impl Wanted<'_> {
 
     fn anew(&self) -> String {
         let right = right(self.config, self.queue, self.version);
-        format!("arguments of a queue can't be changed: when it is empty, delete it and declare it anew: {right}")
+        format!(
+            "arguments of a queue can't be changed: when it is empty, delete it and declare it anew: {right}"
+        )
     }
 
     fn problem(&self, reason: &'static str, what: &str, remedy: String) -> Problem {

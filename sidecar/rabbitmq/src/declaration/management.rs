@@ -22,12 +22,12 @@ struct Queue {
 #[serde(untagged)]
 enum Table {
     Full(Map<String, Value>),
-    Empty(Vec<Value>),
+    Empty([(); 0]),
 }
 
 impl Default for Table {
     fn default() -> Self {
-        Self::Empty(Vec::new())
+        Self::Empty([])
     }
 }
 

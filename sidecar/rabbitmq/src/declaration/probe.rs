@@ -128,7 +128,8 @@ impl Current<'_> {
             (
                 Self::Typed(
                     text,
-                    "signedint" | "long" | "short" | "byte" | "unsignedbyte" | "unsignedshort" | "unsignedint",
+                    "signedint" | "long" | "short" | "byte" | "unsignedbyte" | "unsignedshort"
+                    | "unsignedint",
                 ),
                 _,
             )

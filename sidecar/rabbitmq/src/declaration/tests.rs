@@ -78,7 +78,10 @@ fn refusals_that_teach_nothing_end_the_probing() {
     }
     let mut probe = Probe::new();
     let taught = (0..100)
-        .take_while(|number| probe.learn(&refusal(&format!("x-{number}"), "none", "the value '1' of type 'long'")) == Learned::Something)
+        .take_while(|number| {
+            probe.learn(&refusal(&format!("x-{number}"), "none", "the value '1' of type 'long'"))
+                == Learned::Something
+        })
         .count();
     assert_eq!(taught, 12);
 }
@@ -87,7 +90,8 @@ fn refusals_that_teach_nothing_end_the_probing() {
 fn the_management_api_shows_policies_too() {
     let body = br#"{"name":"q","type":"quorum","durable":true,"arguments":{"x-queue-type":"quorum","x-single-active-consumer":true,
         "x-delivery-limit":7},"effective_policy_definition":{"delivery-limit":5,"dead-letter-exchange":"d"}}"#;
-    let expected = Declaration { limit: Some(5), dead_letter_exchange: true, with_policies: true, ..quorum() };
+    let expected =
+        Declaration { limit: Some(5), dead_letter_exchange: true, with_policies: true, ..quorum() };
     assert_eq!(of_json(body), Some(expected));
     let body = br#"{"type":"classic","arguments":[],"effective_policy_definition":[]}"#;
     let expected = Declaration { kind: Kind::Classic, single_active: false, with_policies: true, ..quorum() };
@@ -97,7 +101,11 @@ fn the_management_api_shows_policies_too() {
     assert_eq!(of_json(b"not found"), None);
 }
 
-fn judged(config: &Config, version: Version, found: &Declaration) -> (Option<&'static str>, Vec<&'static str>) {
+fn judged(
+    config: &Config,
+    version: Version,
+    found: &Declaration,
+) -> (Option<&'static str>, Vec<&'static str>) {
     let wanted = Wanted { queue: "q", config, version: Some(version) };
     let judgement = wanted.judge(found);
     for problem in judgement.refused.iter().chain(&judgement.warnings) {

@@ -75,7 +75,10 @@ fn a_lone_consumer_owns_the_queue_for_two_heartbeats_less_a_second() {
     let answer = Input::Looked { channel: 1, sent: at(6100), consumers: Some(1) };
     assert_eq!(script.at(7000, answer), [Renewed { epoch, deadline: at(25_100) }]);
     // A settlement is as good a sign of life, and puts off the next question.
-    assert_eq!(script.at(9000, Input::Alive { channel: 1, sent: at(8900) }), [Renewed { epoch, deadline: at(27_900) }]);
+    assert_eq!(
+        script.at(9000, Input::Alive { channel: 1, sent: at(8900) }),
+        [Renewed { epoch, deadline: at(27_900) }]
+    );
     assert_eq!(script.due(), (13_900, vec![Look { channel: 1 }]));
 }
 
@@ -124,7 +127,9 @@ fn a_lost_connection_is_a_doubt_until_a_new_channel_consumes() {
     assert_eq!(script.at(2001, Input::Ended { channel: 1, open: false, pace: Pace::Quick }), []);
     assert_eq!(script.at(3000, Input::Connected(true)), [Open { channel: 2 }]);
     let commands = script.at(3100, Input::Opened { channel: 2, sent: at(3050), consumers: 1 });
-    let [Lost { epoch: old }, Acquired { channel: 2, epoch: new, .. }] = commands[..] else { panic!("{commands:?}") };
+    let [Lost { epoch: old }, Acquired { channel: 2, epoch: new, .. }] = commands[..] else {
+        panic!("{commands:?}")
+    };
     assert!(old == epoch && new > old);
 
     // Another owner is certain when we stand by.

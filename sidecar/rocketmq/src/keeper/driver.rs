@@ -6,7 +6,7 @@ mod source;
 use std::{collections::BTreeMap, future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
-use lockstep_broker::{EpochClock, LeaseEvent, SourceState};
+use lockstep_broker::{EpochClock, LeaseEvent, Outbox, SourceState};
 use lockstep_model::{Identity, Moment, QueueId};
 use tokio::{sync::mpsc, time::sleep_until};
 use tracing::debug;
@@ -17,7 +17,6 @@ use super::{
     links::Links,
     machine::{Machine, Timing},
     membership::Membership,
-    outbox::Outbox,
     topology::Topology,
 };
 use crate::{protocol::MessageQueue, remoting::Event, shared::Shared};

@@ -6,19 +6,21 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use lockstep_broker::LeaseEvent;
 use lockstep_model::{Epoch, QueueId};
 use tokio::sync::Notify;
 
+use crate::LeaseEvent;
+
+/// Events of a lease keeper's task, for [`crate::LeaseKeeper::next`].
 #[derive(Debug, Default)]
-pub(super) struct Outbox {
+pub struct Outbox {
     events: Mutex<VecDeque<LeaseEvent>>,
     added: Notify,
 }
 
 impl Outbox {
     /// Adds an event.
-    pub(super) fn push(&self, event: LeaseEvent) {
+    pub fn push(&self, event: LeaseEvent) {
         let mut events = self.lock();
         if let Some(renewed) = renewed(&event) {
             // Only the latest word about a queue may be replaced: order among different words matters.
@@ -34,7 +36,7 @@ impl Outbox {
     }
 
     /// Waits for the next event. Cancel safe.
-    pub(super) async fn next(&self) -> LeaseEvent {
+    pub async fn next(&self) -> LeaseEvent {
         loop {
             if let Some(event) = self.lock().pop_front() {
                 return event;

@@ -1,0 +1,121 @@
+//! Looks at a source without consuming from it, and says what will be in the way.
+
+use lockstep_broker::Problem;
+
+use crate::{
+    amqp::{AmqpError, Budget, Connection},
+    config::{Config, DeadLetter},
+    dead_letter,
+    keeper::jobs::verify,
+    problem::{of_channel, of_connection, of_credentials, reason},
+    shared::open_config,
+};
+
+/// How grave a finding is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// Messages of the source will not come.
+    Error,
+    /// They will, as long as nothing else fails.
+    Warning,
+}
+
+/// One thing in the way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// How grave it is.
+    pub severity: Severity,
+    /// What it is, and the cure.
+    pub problem: Problem,
+}
+
+/// Asks every node whether it can be used, and one of them how the queues were declared. Consumes nothing and changes
+/// nothing. Takes 5 s for each node that does not answer. Empty when all is well.
+pub async fn check(config: &Config) -> Vec<Finding> {
+    let mut findings = prefetch(config);
+    let open = match open_config(config, &format!("{} check", config.name), &Budget::default()).await {
+        Ok(open) => open,
+        Err(bad) => {
+            findings.push(Finding { severity: Severity::Error, problem: of_credentials(&bad) });
+            return findings;
+        }
+    };
+    let mut good = None;
+    let mut bad = Vec::new();
+    for node in &config.nodes {
+        match Connection::open(node, &open).await {
+            Ok(connection) => good = good.or(Some(connection)),
+            Err(error) => bad.push(of_connection(&error, config)),
+        }
+    }
+    let severity = if good.is_some() { Severity::Warning } else { Severity::Error };
+    findings.extend(bad.into_iter().map(|problem| Finding { severity, problem }));
+    if let Some(connection) = good {
+        for queue in &config.queues {
+            findings.extend(of_queue(config, &connection, &open, queue).await);
+        }
+        findings.extend(of_dead_letters(config, &connection).await);
+        connection.close().await;
+    }
+    findings.sort_by_key(|finding| finding.severity);
+    findings.dedup();
+    findings
+}
+
+async fn of_queue(
+    config: &Config,
+    connection: &Connection,
+    open: &crate::amqp::OpenConfig,
+    queue: &str,
+) -> Vec<Finding> {
+    let finding = |severity, problem| Finding { severity, problem };
+    match verify(config, open, connection, queue).await {
+        Ok(verified) => {
+            verified.warnings.into_iter().map(|problem| finding(Severity::Warning, problem)).collect()
+        }
+        Err(failure) => {
+            failure.problem.map(|problem| finding(Severity::Error, problem)).into_iter().collect()
+        }
+    }
+}
+
+async fn of_dead_letters(config: &Config, connection: &Connection) -> Option<Finding> {
+    let DeadLetter::Queue(target) = &config.dead_letter else { return None };
+    let look = async {
+        let (channel, _) = connection.open_channel().await?;
+        channel.declare_passive(target).await
+    };
+    let error: AmqpError = look.await.err()?;
+    let missing = error.close().is_some_and(|close| close.code == 404);
+    let problem = if missing {
+        Some(dead_letter::not_found(config, target))
+    } else {
+        of_channel(&error, target, config).problem
+    };
+    problem.map(|problem| Finding { severity: Severity::Error, problem })
+}
+
+/// Whether the acknowledgement timeout can be kept.
+fn prefetch(config: &Config) -> Vec<Finding> {
+    let prefetch = config.prefetch();
+    let timeout = config.acknowledgement_timeout;
+    let message = if prefetch.hopeless {
+        format!(
+            "one attempt may take {:?}, more than half of the broker's acknowledgement timeout of {timeout:?}",
+            config.prefetch.timeout
+        )
+    } else if prefetch.lowered_from.is_some() && prefetch.count < 4 {
+        format!(
+            "no more than {} messages of a queue are taken ahead, since they could not be worked off within half of the \
+             broker's acknowledgement timeout of {timeout:?}",
+            prefetch.count
+        )
+    } else {
+        return Vec::new();
+    };
+    let remedy = "raise consumer_timeout at the broker and acknowledgementTimeoutSeconds, or lower \
+                  delivery.timeoutSeconds"
+        .to_owned();
+    let problem = Problem { reason: reason::ACKNOWLEDGEMENT_TIMEOUT, message, remedy };
+    vec![Finding { severity: Severity::Warning, problem }]
+}

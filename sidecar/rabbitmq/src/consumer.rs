@@ -1,0 +1,303 @@
+//! One channel that consumes from one queue, from its beginning to its end: what came and was not taken, what is not settled,
+//! and the ownership that it has become.
+
+use std::{
+    collections::VecDeque,
+    num::NonZeroU64,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use lockstep_broker::{Clock, FetchRequest};
+use lockstep_model::{Delivery, Epoch, Moment, Position, QueueId, QueueName};
+use tokio::sync::{Notify, futures::Notified};
+
+use crate::{
+    amqp::{
+        AmqpError, BodyState, Budget, Channel, Deliveries, DeliveryEvent, HeaderDefect, RawDelivery,
+        RawProperties,
+    },
+    config::KeySource,
+    message,
+    unsettled::{Standing, Unsettled},
+};
+
+/// With a prefetch of one after a body that had no room: so many deliveries later it is tried again with more.
+const NARROW_FOR: u64 = 16;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Consumer {
+    pub(crate) queue: QueueId,
+    pub(crate) name: QueueName,
+    /// The channel's number in the queue's machine.
+    pub(crate) number: u64,
+    pub(crate) channel: Channel,
+    /// Where a rejected message goes is known: it is not dropped.
+    pub(crate) may_reject: bool,
+    /// Opened with a prefetch of one, for a body that had no room.
+    pub(crate) narrow: bool,
+    /// Whether properties are kept for dead letters.
+    pub(crate) keeps_origin: bool,
+    state: Mutex<State>,
+    changed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    epoch: Option<Epoch>,
+    deadline: Moment,
+    doubtful: bool,
+    over: bool,
+    /// The last sign of life that the keeper was told of.
+    told: Moment,
+    /// At most as many as the prefetch.
+    inbox: VecDeque<RawDelivery>,
+    unsettled: Unsettled<Option<Origin>>,
+}
+
+/// What a dead letter needs of a message beside its body.
+#[derive(Debug, Clone)]
+pub(crate) struct Origin {
+    pub(crate) properties: Option<RawProperties>,
+    pub(crate) exchange: Bytes,
+    pub(crate) routing_key: Bytes,
+    /// Whether its body was kept.
+    pub(crate) whole: bool,
+}
+
+/// What a fetch finds.
+#[derive(Debug)]
+pub(crate) enum Taken {
+    /// Something, and where to go on.
+    Deliveries(Vec<Delivery>, Position),
+    /// Nothing now.
+    Nothing,
+    /// The next one's body of that size had no room: it has to come anew.
+    NoRoom(u64),
+    /// The ownership is over or in doubt.
+    NotOwned,
+}
+
+/// What ended a channel that consumes.
+#[derive(Debug)]
+pub(crate) enum End {
+    /// The broker ended the consumer; the channel is open.
+    Cancelled,
+    /// The channel ended.
+    Closed(AmqpError),
+    /// The broker sent what it may not.
+    Nonsense,
+}
+
+impl Consumer {
+    pub(crate) fn new(
+        (queue, name): (QueueId, QueueName),
+        number: u64,
+        channel: Channel,
+        (may_reject, narrow, keeps_origin): (bool, bool, bool),
+    ) -> Self {
+        Self {
+            queue,
+            name,
+            number,
+            channel,
+            may_reject,
+            narrow,
+            keeps_origin,
+            state: Mutex::default(),
+            changed: Notify::new(),
+        }
+    }
+
+    /// Takes what comes until the end; says when the first delivery has come.
+    pub(crate) async fn receive(
+        &self,
+        mut deliveries: Deliveries,
+        clock: Clock,
+        first: impl FnOnce(),
+    ) -> End {
+        let mut first = Some(first);
+        loop {
+            let mut event = Some(deliveries.next().await);
+            let mut state = self.lock();
+            let now = clock.now();
+            while let Some(arrived) = event {
+                let raw = match arrived {
+                    DeliveryEvent::Message(raw) => raw,
+                    DeliveryEvent::Cancelled => return End::Cancelled,
+                    DeliveryEvent::Closed(error) => return End::Closed(error),
+                };
+                let origin = self.keeps_origin.then(|| Origin::of(&raw));
+                if state.unsettled.arrived(raw.tag.get(), now, origin).is_err() {
+                    return End::Nonsense;
+                }
+                state.inbox.push_back(raw);
+                event = deliveries.try_next();
+            }
+            drop(state);
+            self.changed.notify_one();
+            if let Some(first) = first.take() {
+                first();
+            }
+        }
+    }
+
+    /// It has become the queue's owner.
+    pub(crate) fn owns(&self, epoch: Epoch, deadline: Moment) {
+        let mut state = self.lock();
+        state.epoch = Some(epoch);
+        state.deadline = deadline;
+    }
+
+    pub(crate) fn renewed(&self, deadline: Moment) {
+        self.lock().deadline = deadline;
+    }
+
+    pub(crate) fn doubtful(&self) {
+        let mut state = self.lock();
+        state.doubtful = true;
+        state.inbox.clear();
+        drop(state);
+        self.changed.notify_one();
+    }
+
+    /// The ownership is over; nothing of it is read or settled any more.
+    pub(crate) fn over(&self) {
+        let mut state = self.lock();
+        state.over = true;
+        state.inbox.clear();
+        drop(state);
+        self.changed.notify_one();
+    }
+
+    /// When the oldest delivery came that nothing was said of.
+    pub(crate) fn oldest(&self) -> Option<Moment> {
+        self.lock().unsettled.oldest()
+    }
+
+    /// Wakes when something has come or changed since this call.
+    pub(crate) fn changed(&self) -> Notified<'_> {
+        self.changed.notified()
+    }
+
+    /// Takes what a fetch asks for.
+    pub(crate) fn take(&self, request: FetchRequest, key: &KeySource, now: Moment) -> Taken {
+        let mut state = self.lock();
+        if !state.is_owned(request.epoch, now) {
+            return Taken::NotOwned;
+        }
+        let context = message::Context { queue: self.queue, name: &self.name, epoch: request.epoch, key };
+        let mut deliveries = Vec::new();
+        let mut bytes = 0_u64;
+        while let Some(next) = state.inbox.front() {
+            if let Some(size) = no_room(next) {
+                if !deliveries.is_empty() {
+                    break;
+                }
+                return Taken::NoRoom(size);
+            }
+            bytes += next.body.size();
+            if deliveries.len() >= request.count as usize
+                || (!deliveries.is_empty() && bytes > request.bytes as u64)
+            {
+                break;
+            }
+            if let Some(raw) = state.inbox.pop_front() {
+                deliveries.push(message::delivery(&context, raw));
+            }
+        }
+        match deliveries.last() {
+            Some(last) => {
+                let next = last.position.next();
+                Taken::Deliveries(deliveries, next)
+            }
+            None => Taken::Nothing,
+        }
+    }
+
+    /// Whether the channel's prefetch of one has done its service.
+    pub(crate) fn is_narrow_for_nothing(&self) -> bool {
+        self.narrow && self.lock().unsettled.next() > NARROW_FOR
+    }
+
+    /// Runs something on what is not settled, if it is owned under that epoch.
+    pub(crate) fn with_unsettled<T>(
+        &self,
+        epoch: Epoch,
+        now: Moment,
+        run: impl FnOnce(&mut Unsettled<Option<Origin>>, &Channel) -> T,
+    ) -> Option<T> {
+        let mut state = self.lock();
+        state.is_owned(epoch, now).then(|| run(&mut state.unsettled, &self.channel))
+    }
+
+    /// What was kept of a delivery.
+    pub(crate) fn origin(&self, tag: u64) -> Option<Origin> {
+        self.lock().unsettled.kept(tag).cloned().flatten()
+    }
+
+    /// The broker has read what it was told of these.
+    pub(crate) fn settled(&self, tags: impl Iterator<Item = u64>) {
+        let mut state = self.lock();
+        for tag in tags {
+            if state.unsettled.standing(tag) == Standing::Written {
+                state.unsettled.settled(tag);
+            }
+        }
+    }
+
+    /// Whether a sign of life is worth a word to the keeper: not each of thousands a second is.
+    pub(crate) fn is_news(&self, sent: Moment, step: Duration) -> bool {
+        let mut state = self.lock();
+        let news = sent.since(state.told) >= step;
+        if news {
+            state.told = sent;
+        }
+        news
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // No change leaves the state half done.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn is_owned(&self, epoch: Epoch, now: Moment) -> bool {
+        self.epoch == Some(epoch) && !self.over && !self.doubtful && now < self.deadline
+    }
+}
+
+impl Origin {
+    fn of(raw: &RawDelivery) -> Self {
+        Self {
+            properties: raw.properties.as_ref().ok().cloned(),
+            exchange: raw.exchange.clone(),
+            routing_key: raw.routing_key.clone(),
+            whole: matches!(raw.body, BodyState::Whole(_)),
+        }
+    }
+}
+
+/// The bytes that a delivery needs and had no room for, unless there never will be.
+fn no_room(raw: &RawDelivery) -> Option<u64> {
+    let of_properties = match &raw.properties {
+        Err(bad) => match bad.defect {
+            HeaderDefect::NoRoom { size } => Some(size as u64),
+            HeaderDefect::TooLong { .. } | HeaderDefect::Flags(_) | HeaderDefect::Length => None,
+        },
+        Ok(_) => None,
+    };
+    let of_body = match raw.body {
+        BodyState::Stub { size } => Some(size).filter(|size| *size <= Budget::largest()),
+        BodyState::Whole(_) => None,
+    };
+    of_properties.max(of_body)
+}
+
+/// A tag, which is never 0.
+pub(crate) fn tag(position: Position) -> Option<NonZeroU64> {
+    NonZeroU64::new(position.0)
+}

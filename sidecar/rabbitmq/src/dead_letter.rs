@@ -1,0 +1,181 @@
+//! Dead letters that we write: published to a named queue, confirmed, on a connection of their own, since a broker that is
+//! short of memory or disk stops reading from connections that publish.
+
+#[cfg(test)]
+mod tests;
+
+use lockstep_broker::{BrokerError, Certainty, Class, Problem, Settle};
+use tokio::sync::Mutex;
+
+use crate::{
+    amqp::{AmqpError, Channel, Confirmation, Connection, Field, Fields, Properties},
+    config::{Config, DeadLetter},
+    consumer::Origin,
+    problem::{Rank, failed, of_connection, of_credentials, reason, refusal},
+    shared::Shared,
+};
+
+const DEAD_LETTER: &str = "dead-letter";
+/// What our own headers begin with.
+const PREFIX: &str = "x-lockstep-";
+
+/// The connection for dead letters, made when the first one is to be written.
+#[derive(Debug, Default)]
+pub(crate) struct Publisher(Mutex<Option<Session>>);
+
+#[derive(Debug, Clone)]
+struct Session {
+    connection: Connection,
+    channel: Channel,
+}
+
+impl Publisher {
+    /// Writes one dead letter and waits for the broker's word that a queue has it.
+    pub(crate) async fn publish(
+        &self,
+        shared: &Shared,
+        queue: &str,
+        settle: &Settle,
+        origin: Option<Origin>,
+    ) -> Result<(), BrokerError> {
+        let DeadLetter::Queue(target) = &shared.config.dead_letter else {
+            let message = "no queue for dead letters is configured";
+            return Err(refusal(DEAD_LETTER, Class::Permanent, reason::DEAD_LETTER_UNSUPPORTED, message));
+        };
+        if origin.as_ref().is_some_and(|origin| !origin.whole) {
+            let message = "its body was too large to be kept, so that it can't be written";
+            return Err(refusal(DEAD_LETTER, Class::Permanent, reason::NOT_SUPPORTED, message));
+        }
+        let undecodable = settle.delivery.undecodable.as_ref();
+        let body = undecodable.map_or(&settle.delivery.message.body, |undecodable| &undecodable.raw).clone();
+        let properties = properties(&shared.config, queue, settle, origin.as_ref());
+        let channel = self.channel(shared).await?;
+        if settle.not_after.is_some_and(|not_after| not_after <= shared.now()) {
+            let message = "there was no connection for it before the lease may be over";
+            return Err(refusal(DEAD_LETTER, Class::Transient, reason::TIMED_OUT, message));
+        }
+        let confirmation = channel.publish("", target, true, &properties, body).await.map_err(|error| {
+            let certainty = error.certainty();
+            failed(DEAD_LETTER, error, certainty)
+        })?;
+        self.judge(shared, target, confirmation)
+    }
+
+    fn judge(&self, shared: &Shared, target: &str, confirmation: Confirmation) -> Result<(), BrokerError> {
+        let error = |class, problem| BrokerError {
+            operation: DEAD_LETTER,
+            certainty: Certainty::NotDone,
+            class,
+            problem,
+            source: None,
+        };
+        match confirmation {
+            Confirmation::Acked => {
+                shared.problems.clear(Rank::DeadLetter, target);
+                Ok(())
+            }
+            Confirmation::Returned { .. } => {
+                let problem = not_found(&shared.config, target);
+                shared.problems.set(Rank::DeadLetter, target, problem.clone());
+                Err(error(Class::Permanent, problem))
+            }
+            Confirmation::Nacked => {
+                let message = format!("the broker did not take a dead letter for queue {target}");
+                let remedy = "see whether the queue is full (x-max-length with reject-publish)".to_owned();
+                Err(error(Class::Transient, Problem { reason: reason::BROKER_BLOCKED, message, remedy }))
+            }
+        }
+    }
+
+    /// A channel in confirm mode. Who comes while one is made waits for it.
+    async fn channel(&self, shared: &Shared) -> Result<Channel, BrokerError> {
+        let mut session = self.0.lock().await;
+        if let Some(session) = session.as_ref().filter(|session| session.channel.is_open()) {
+            return Ok(session.channel.clone());
+        }
+        let connection = match session.take().filter(|session| session.connection.is_open()) {
+            Some(session) => session.connection,
+            None => connect(shared).await?,
+        };
+        let not_done = |error| failed(DEAD_LETTER, error, Certainty::NotDone);
+        let (channel, _deliveries) = connection.open_channel().await.map_err(not_done)?;
+        channel.confirm_select().await.map_err(not_done)?;
+        *session = Some(Session { connection, channel: channel.clone() });
+        Ok(channel)
+    }
+
+    /// Ends the connection, if there is one.
+    pub(crate) async fn close(&self) {
+        let session = self.0.lock().await.take();
+        if let Some(session) = session {
+            session.connection.close().await;
+        }
+    }
+}
+
+async fn connect(shared: &Shared) -> Result<Connection, BrokerError> {
+    let config = &shared.config;
+    let refused = |problem: Problem| refusal(DEAD_LETTER, Class::Transient, problem.reason, problem.message);
+    let name = format!("{} dead letters", config.name);
+    let open = shared.open_config(&name).await.map_err(|bad| refused(of_credentials(&bad)))?;
+    let mut last = AmqpError::ClosedByUs;
+    for node in &config.nodes {
+        match Connection::open(node, &open).await {
+            Ok(connection) => return Ok(connection),
+            Err(error) => last = error,
+        }
+    }
+    Err(refused(of_connection(&last, config)))
+}
+
+/// The queue for dead letters does not exist.
+pub(crate) fn not_found(config: &Config, target: &str) -> Problem {
+    Problem {
+        reason: reason::DEAD_LETTER_QUEUE_NOT_FOUND,
+        message: format!(
+            "the queue {target} for dead letters does not exist in the virtual host {}",
+            config.vhost
+        ),
+        remedy: format!(
+            "declare it: rabbitmqadmin -V '{}' declare queue name='{target}' durable=true \
+             arguments='{{\"x-queue-type\":\"quorum\"}}'",
+            config.vhost
+        ),
+    }
+}
+
+/// The message's own properties, persistent, and where it comes from. Left out is what would make the broker refuse, drop
+/// or copy it: the user id (it must be the publisher's), the expiration, and the carbon copies.
+fn properties(config: &Config, queue: &str, settle: &Settle, origin: Option<&Origin>) -> Properties {
+    let raw = origin.and_then(|origin| origin.properties.as_ref());
+    let of_message = |name: &[u8]| {
+        !matches!(name, b"CC" | b"BCC") && !name.to_ascii_lowercase().starts_with(PREFIX.as_bytes())
+    };
+    // A broken table can't be sent again; what is nested in it is not looked into.
+    let headers =
+        raw.and_then(|raw| raw.headers()).and_then(|table| Fields::copy_of(&table, of_message).ok());
+    let mut headers = headers
+        .unwrap_or_default()
+        .text("x-lockstep-queue", queue)
+        .text("x-lockstep-consumer-group", &config.group)
+        .int("x-lockstep-attempts", settle.attempts.into())
+        .text("x-lockstep-message-id", &settle.delivery.message.id)
+        .text("x-lockstep-position", &format!("{}/{}", settle.epoch, settle.delivery.position));
+    if let Some(undecodable) = &settle.delivery.undecodable {
+        headers = headers.text("x-lockstep-reason", &undecodable.reason);
+    }
+    if let Some(origin) = origin {
+        headers = headers
+            .text("x-lockstep-exchange", &String::from_utf8_lossy(&origin.exchange))
+            .text("x-lockstep-routing-key", &String::from_utf8_lossy(&origin.routing_key));
+    }
+    if let Some(user) = raw.and_then(|raw| raw.get(Field::UserId)) {
+        headers = headers.text("x-lockstep-user-id", &String::from_utf8_lossy(&user));
+    }
+    raw.map(Properties::copy_of)
+        .unwrap_or_default()
+        .without(Field::UserId)
+        .without(Field::Expiration)
+        .with_byte(Field::DeliveryMode, 2)
+        .with_headers(headers)
+}

@@ -1,0 +1,81 @@
+use std::sync::Arc;
+
+use bytes::Bytes;
+use lockstep_broker::Settlement;
+use lockstep_model::{Delivery, Epoch, Identity, Message, Position, QueueId, Undecodable};
+
+use super::*;
+use crate::config::tests::config;
+
+fn settle() -> Settle {
+    let delivery = Delivery {
+        queue: QueueId(0),
+        position: Position(9),
+        identity: Identity::None,
+        key: None,
+        redeliveries: 0,
+        message: Message { id: "m".into(), ..Message::default() },
+        undecodable: Some(Undecodable { raw: Bytes::new(), reason: Arc::from("broken") }),
+    };
+    Settle {
+        epoch: Epoch(7),
+        delivery: Arc::new(delivery),
+        settlement: Settlement::DeadLetter,
+        attempts: 3,
+        not_after: None,
+    }
+}
+
+#[tokio::test]
+async fn a_dead_letter_keeps_what_is_the_message_s_and_nothing_that_would_lose_or_copy_it() {
+    let headers = Fields::new()
+        .text("colour", "red")
+        .text("CC", "elsewhere")
+        .text("BCC", "elsewhere")
+        .text("X-Lockstep-Queue", "forged");
+    let sent = Properties::new()
+        .with_text(Field::MessageId, "m")
+        .with_text(Field::UserId, "somebody")
+        .with_text(Field::Expiration, "10")
+        .with_text(Field::CorrelationId, "c")
+        .with_byte(Field::DeliveryMode, 1)
+        .with_headers(headers);
+    let origin = Origin {
+        properties: Some(sent.to_raw()),
+        exchange: Bytes::from_static(b"shop"),
+        routing_key: Bytes::from_static(b"new"),
+        whole: true,
+    };
+    let found = properties(&config(), "q", &settle(), Some(&origin)).to_raw();
+    assert_eq!((found.get(Field::UserId), found.get(Field::Expiration)), (None, None));
+    assert_eq!(found.delivery_mode(), Some(2));
+    assert_eq!(found.get(Field::CorrelationId).as_deref(), Some(&b"c"[..]));
+    let headers = found.headers().unwrap();
+    let text = |name: &str| {
+        let value = headers.get(name.as_bytes())?;
+        Some(String::from_utf8_lossy(value.as_text()?).into_owned())
+    };
+    for (name, value) in [
+        ("colour", Some("red")),
+        ("CC", None),
+        ("BCC", None),
+        ("X-Lockstep-Queue", None),
+        ("x-lockstep-queue", Some("q")),
+        ("x-lockstep-consumer-group", Some("group")),
+        ("x-lockstep-position", Some("7/9")),
+        ("x-lockstep-reason", Some("broken")),
+        ("x-lockstep-exchange", Some("shop")),
+        ("x-lockstep-routing-key", Some("new")),
+        ("x-lockstep-user-id", Some("somebody")),
+    ] {
+        assert_eq!(text(name).as_deref(), value, "{name}");
+    }
+    assert_eq!(headers.get(b"x-lockstep-attempts").unwrap().as_int(), Some(3));
+}
+
+#[tokio::test]
+async fn a_message_without_readable_properties_is_a_dead_letter_too() {
+    let found = properties(&config(), "q", &settle(), None).to_raw();
+    assert_eq!(found.delivery_mode(), Some(2));
+    assert!(found.headers().unwrap().get(b"x-lockstep-queue").is_some());
+}

@@ -1,0 +1,548 @@
+//! The keeper's task: takes wishes, reports, answers and the passing of time, and does what the queues' machines say.
+
+mod source;
+
+use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
+
+use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
+use lockstep_broker::{EpochClock, LeaseEvent, Outbox, QueueTable, SourceState};
+use lockstep_model::{Epoch, Moment, Position, QueueId, QueueName};
+use tokio::{sync::mpsc, time::sleep_until};
+use tracing::{debug, info, warn};
+
+use super::{
+    Report, Wish,
+    jobs::{self, Done, Opened, Order, Verified},
+};
+use crate::{
+    amqp::{AmqpError, Connection},
+    consumer::{Consumer, End},
+    machine::{Command, Context, Input, Machine},
+    problem::{Failure, Pace, Rank, of_channel, of_connection},
+    shared::Shared,
+};
+
+/// Inputs taken in one turn, beside the one that began it.
+const INPUTS_A_TURN: usize = 64;
+/// Waits between two tries to connect: the first, and the longest.
+const CONNECT_FIRST: Duration = Duration::from_millis(200);
+const CONNECT_LONGEST: Duration = Duration::from_secs(5);
+
+type Job = Pin<Box<dyn Future<Output = Done> + Send>>;
+
+/// See the module.
+pub(super) struct Driver {
+    shared: Arc<Shared>,
+    outbox: Arc<Outbox>,
+    epochs: EpochClock,
+    queues: Vec<Queue>,
+    link: Link,
+    /// Connections made so far; the last one's number.
+    connections: u64,
+    failures: u32,
+    joined: bool,
+    leaving: Leaving,
+    jobs: FuturesUnordered<Job>,
+    told: Option<SourceState>,
+    commands: Vec<Command>,
+}
+
+/// One queue.
+#[derive(Debug)]
+struct Queue {
+    id: QueueId,
+    name: QueueName,
+    machine: Machine,
+    /// The channel that consumes, or is being closed.
+    consumer: Option<Arc<Consumer>>,
+    verified: Option<Verified>,
+    /// A body that had no room: the next channel is for it.
+    narrow: Option<u64>,
+}
+
+/// The connection.
+#[derive(Debug)]
+enum Link {
+    None { retry_at: Moment },
+    Connecting,
+    Up(Connection),
+}
+
+/// How far leaving has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Leaving {
+    No,
+    /// Queues are being released.
+    Releasing,
+    /// Connections are being closed.
+    Closing,
+}
+
+impl Driver {
+    pub(super) fn new(shared: Arc<Shared>, outbox: Arc<Outbox>) -> Self {
+        let config = &shared.config;
+        let mut table = QueueTable::default();
+        let queue = |name: &String| {
+            let id = table.id(name);
+            Queue {
+                id,
+                name: table.name(id).unwrap_or_default(),
+                machine: Machine::new(config.ordering.is_ordered(), config.heartbeat),
+                consumer: None,
+                verified: None,
+                narrow: None,
+            }
+        };
+        Self {
+            queues: config.queues.iter().map(queue).collect(),
+            epochs: EpochClock::above(config.epoch_floor),
+            outbox,
+            link: Link::None { retry_at: Moment::ZERO },
+            connections: 0,
+            failures: 0,
+            joined: false,
+            leaving: Leaving::No,
+            jobs: FuturesUnordered::new(),
+            told: None,
+            commands: Vec::new(),
+            shared,
+        }
+    }
+
+    /// Until the keeper is dropped.
+    pub(super) async fn run(
+        mut self,
+        mut wishes: mpsc::UnboundedReceiver<Wish>,
+        mut reports: mpsc::UnboundedReceiver<Report>,
+    ) {
+        let mut hint = self.shared.config.hint.clone();
+        hint.mark_changed();
+        let mut hinted = true;
+        loop {
+            let next = self.next();
+            let clock = self.shared.config.clock;
+            let wake = async move {
+                match next {
+                    Some(next) => sleep_until(clock.instant(next)).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                wish = wishes.recv() => match wish {
+                    Some(wish) => self.wish(wish),
+                    None => return self.end(),
+                },
+                changed = hint.changed(), if hinted => match changed {
+                    Ok(()) => {
+                        let queues = hint.borrow_and_update().clone();
+                        self.hinted(queues.as_deref());
+                    }
+                    // The word stands as it was.
+                    Err(_) => hinted = false,
+                },
+                Some(report) = reports.recv() => self.report(report),
+                Some(done) = self.jobs.next() => self.done(done),
+                () = wake => {}
+            }
+            for _ in 0..INPUTS_A_TURN {
+                if let Ok(report) = reports.try_recv() {
+                    self.report(report);
+                } else if let Some(Some(done)) = self.jobs.next().now_or_never() {
+                    self.done(done);
+                } else {
+                    break;
+                }
+            }
+            self.tick();
+        }
+    }
+
+    /// What is owned is not any more.
+    fn end(self) {
+        for queue in &self.queues {
+            if let Some(consumer) = &queue.consumer {
+                consumer.over();
+            }
+        }
+        self.drop_connection();
+    }
+
+    fn next(&self) -> Option<Moment> {
+        let connect = match &self.link {
+            Link::None { retry_at } if self.wants_connection() => Some(*retry_at),
+            Link::None { .. } | Link::Connecting | Link::Up(_) => None,
+        };
+        self.queues.iter().filter_map(|queue| queue.machine.next()).chain(connect).min()
+    }
+
+    fn wants_connection(&self) -> bool {
+        self.joined && self.leaving == Leaving::No
+    }
+
+    fn tick(&mut self) {
+        let now = self.shared.now();
+        if let Link::None { retry_at } = self.link
+            && self.wants_connection()
+            && retry_at <= now
+        {
+            self.link = Link::Connecting;
+            let from = usize::try_from(self.connections + u64::from(self.failures)).unwrap_or(0);
+            self.jobs.push(Box::pin(jobs::connect(Arc::clone(&self.shared), from)));
+        }
+        self.feed_all(Input::Tick);
+        if self.leaving == Leaving::Releasing && self.queues.iter().all(|queue| queue.machine.is_quiet()) {
+            self.leaving = Leaving::Closing;
+            let connection = match std::mem::replace(&mut self.link, Link::None { retry_at: Moment::ZERO }) {
+                Link::Up(connection) => Some(connection),
+                Link::None { .. } | Link::Connecting => None,
+            };
+            self.feed_all(Input::Connected(false));
+            let shared = Arc::clone(&self.shared);
+            self.jobs.push(Box::pin(async move {
+                if let Some(connection) = connection {
+                    connection.close().await;
+                }
+                shared.publisher.close().await;
+                Done::Left
+            }));
+        }
+        self.tell_source();
+    }
+
+    fn wish(&mut self, wish: Wish) {
+        match wish {
+            Wish::Join if !self.joined || self.leaving != Leaving::No => {
+                self.joined = true;
+                if self.leaving == Leaving::Releasing {
+                    self.leaving = Leaving::No;
+                }
+                self.feed_all(Input::Joined(true));
+            }
+            Wish::Join => {}
+            Wish::Leave if self.joined && self.leaving == Leaving::No => {
+                self.leaving = Leaving::Releasing;
+                self.joined = false;
+                self.feed_all(Input::Joined(false));
+            }
+            Wish::Leave => {}
+            Wish::Release(queue, epoch) => self.feed(queue, Input::Release(epoch)),
+        }
+    }
+
+    fn hinted(&mut self, queues: Option<&[String]>) {
+        for index in 0..self.queues.len() {
+            let Some(queue) = self.queues.get(index) else { continue };
+            let ours = queues.map(|queues| queues.iter().any(|name| **name == *queue.name));
+            self.feed(queue.id, Input::Hinted(ours));
+        }
+    }
+
+    fn report(&mut self, report: Report) {
+        match report {
+            Report::Delivered { queue, channel } => self.feed(queue, Input::Delivered { channel }),
+            Report::Alive { queue, channel, sent } => self.feed(queue, Input::Alive { channel, sent }),
+            Report::Ended { queue, channel, end } => self.ended(queue, channel, &end),
+            Report::Rewind { queue, channel, size } => {
+                let Some(entry) = self.queue(queue) else { return };
+                if entry.consumer.as_ref().is_some_and(|consumer| consumer.number == channel) {
+                    entry.narrow = size;
+                    self.feed(queue, Input::Rewind);
+                }
+            }
+        }
+    }
+
+    fn ended(&mut self, id: QueueId, channel: u64, end: &End) {
+        let shared = Arc::clone(&self.shared);
+        let Some(queue) = self.queue(id) else { return };
+        let (open, failure) = match end {
+            // Asked for, and answered by another.
+            End::Closed(AmqpError::ClosedByUs) => return,
+            End::Closed(error) => (false, of_channel(error, &queue.name, &shared.config)),
+            End::Cancelled | End::Nonsense => (true, Failure { pace: Pace::Quick, problem: None }),
+        };
+        debug!(queue = %queue.name, channel, ?end, "the queue's channel has ended");
+        // It may be another queue now.
+        queue.verified = None;
+        if let Some(problem) = failure.problem {
+            let name = Arc::clone(&queue.name);
+            shared.problems.set(Rank::Queue, &name, problem);
+        }
+        self.feed(id, Input::Ended { channel, open, pace: failure.pace });
+    }
+
+    fn done(&mut self, done: Done) {
+        match done {
+            Done::Connected(result) => self.connected(result),
+            Done::Disconnected(number, error) => {
+                if number == self.connections {
+                    self.disconnected(&error);
+                }
+            }
+            Done::Opened { queue, channel, result } => self.opened(queue, channel, result),
+            Done::Looked { queue, channel, sent, consumers } => {
+                self.feed(queue, Input::Looked { channel, sent, consumers });
+            }
+            Done::Closed { queue, channel, sure } => {
+                if !sure {
+                    self.drop_connection();
+                }
+                if let Some(entry) = self.queue(queue) {
+                    entry.consumer = None;
+                }
+                self.feed(queue, Input::Closed { channel });
+            }
+            Done::Counted { queue, consumers } => self.counted(queue, consumers),
+            Done::Left => {
+                self.leaving = Leaving::No;
+                self.told = None;
+                self.shared.problems.clear_all();
+                self.outbox.push(LeaseEvent::Left);
+            }
+        }
+    }
+
+    fn connected(&mut self, result: Result<Connection, lockstep_broker::Problem>) {
+        if !matches!(self.link, Link::Connecting) {
+            return;
+        }
+        match result {
+            Ok(connection) => {
+                self.connections += 1;
+                self.failures = 0;
+                let number = self.connections;
+                let watched = connection.clone();
+                self.jobs.push(Box::pin(async move { Done::Disconnected(number, watched.closed().await) }));
+                let server = connection.server();
+                info!(product = server.product, version = server.version, "connected to the broker");
+                self.shared.problems.clear(Rank::Connection, "");
+                self.link = Link::Up(connection);
+                self.feed_all(Input::Connected(true));
+            }
+            Err(problem) => {
+                self.shared.problems.set(Rank::Connection, "", problem);
+                self.connect_later();
+            }
+        }
+    }
+
+    fn disconnected(&mut self, error: &AmqpError) {
+        if !matches!(self.link, Link::Up(_)) {
+            return;
+        }
+        if self.wants_connection() {
+            warn!(%error, "the connection to the broker is lost");
+            self.shared.problems.set(Rank::Connection, "", of_connection(error, &self.shared.config));
+        }
+        for queue in &mut self.queues {
+            queue.verified = None;
+        }
+        self.connect_later();
+        self.feed_all(Input::Connected(false));
+    }
+
+    fn connect_later(&mut self) {
+        let full = CONNECT_FIRST.saturating_mul(1 << self.failures.min(10)).min(CONNECT_LONGEST);
+        // Full jitter: the members of a group lose a broker at the same moment.
+        let wait = full * u32::from(jitter()) / u32::from(u16::MAX);
+        self.failures = self.failures.saturating_add(1);
+        self.link = Link::None { retry_at: self.shared.now() + wait };
+    }
+
+    /// A connection that does not answer is none.
+    fn drop_connection(&self) {
+        if let Link::Up(connection) = &self.link {
+            let connection = connection.clone();
+            tokio::spawn(async move { connection.close().await });
+        }
+    }
+
+    fn opened(&mut self, id: QueueId, channel: u64, result: Result<Box<Opened>, Failure>) {
+        let shared = Arc::clone(&self.shared);
+        let Some(queue) = self.queue(id) else { return };
+        let Opened { consumer, deliveries, sent, consumers, verified } = match result {
+            Ok(opened) => *opened,
+            Err(Failure { pace, problem }) => {
+                if let Some(problem) = problem {
+                    shared.problems.set(Rank::Queue, &Arc::clone(&queue.name), problem);
+                }
+                self.feed(id, Input::Refused { channel, pace });
+                return;
+            }
+        };
+        shared.problems.clear(Rank::Queue, &queue.name);
+        match verified.warnings.first() {
+            Some(warning) => drop(shared.problems.set(Rank::Warning, &queue.name, warning.clone())),
+            None => drop(shared.problems.clear(Rank::Warning, &queue.name)),
+        }
+        queue.verified = Some(verified);
+        queue.narrow = None;
+        queue.consumer = Some(Arc::clone(&consumer));
+        tokio::spawn(async move {
+            let first = || shared.report(Report::Delivered { queue: id, channel });
+            let end = consumer.receive(deliveries, shared.config.clock, first).await;
+            shared.report(Report::Ended { queue: id, channel, end });
+        });
+        self.feed(id, Input::Opened { channel, sent, consumers });
+    }
+
+    fn counted(&mut self, id: QueueId, consumers: Result<u32, Option<Failure>>) {
+        let shared = Arc::clone(&self.shared);
+        let Some(queue) = self.queue(id) else { return };
+        let rank = Rank::Queue;
+        match &consumers {
+            Ok(_) => drop(shared.problems.clear(rank, &queue.name)),
+            Err(Some(Failure { problem: Some(problem), .. })) => {
+                shared.problems.set(rank, &Arc::clone(&queue.name), problem.clone());
+            }
+            Err(_) => {}
+        }
+        self.feed(id, Input::Counted(consumers.ok()));
+    }
+
+    fn queue(&mut self, id: QueueId) -> Option<&mut Queue> {
+        self.queues.get_mut(usize::try_from(id.0).ok()?)
+    }
+
+    fn feed_all(&mut self, input: Input) {
+        for index in 0..self.queues.len() {
+            if let Some(id) = self.queues.get(index).map(|queue| queue.id) {
+                self.feed(id, input);
+            }
+        }
+    }
+
+    fn feed(&mut self, id: QueueId, input: Input) {
+        let now = self.shared.now();
+        let mut commands = std::mem::take(&mut self.commands);
+        let mut epochs = std::mem::take(&mut self.epochs);
+        if let Some(queue) = self.queue(id) {
+            let jitter = jitter();
+            let mut context = Context { now, epochs: &mut epochs, jitter, commands: &mut commands };
+            queue.machine.handle(input, &mut context);
+        }
+        self.epochs = epochs;
+        for command in commands.drain(..) {
+            self.perform(id, command);
+        }
+        self.commands = commands;
+    }
+
+    fn perform(&mut self, id: QueueId, command: Command) {
+        match command {
+            Command::Open { channel } => self.open(id, channel),
+            Command::Look { channel } => self.look(id, channel),
+            Command::Close { channel } => self.close(id, channel),
+            Command::Count => {
+                if let (Link::Up(connection), Some(queue)) =
+                    (&self.link, self.queues.iter().find(|queue| queue.id == id))
+                {
+                    let job = jobs::count(
+                        Arc::clone(&self.shared),
+                        connection.clone(),
+                        id,
+                        Arc::clone(&queue.name),
+                    );
+                    self.jobs.push(Box::pin(job));
+                }
+            }
+            Command::Acquired { channel, epoch, deadline } => self.acquired(id, channel, epoch, deadline),
+            Command::Renewed { epoch, deadline } => {
+                if let Some(consumer) = self.shared.owner(id, epoch) {
+                    consumer.renewed(deadline);
+                }
+                self.outbox.push(LeaseEvent::Renewed { queue: id, epoch, deadline: Some(deadline) });
+            }
+            Command::Doubtful { epoch } => {
+                if let Some(consumer) = self.shared.owner(id, epoch) {
+                    consumer.doubtful();
+                }
+                self.outbox.push(LeaseEvent::Doubtful { queue: id, epoch });
+            }
+            Command::Revoking { epoch } => {
+                self.outbox.push(LeaseEvent::Revoking { queue: id, epoch, deadline: None });
+            }
+            Command::RevocationCancelled { epoch } => {
+                self.outbox.push(LeaseEvent::RevocationCancelled { queue: id, epoch });
+            }
+            Command::Lost { epoch } => {
+                self.over(id, epoch);
+                self.outbox.push(LeaseEvent::Lost { queue: id, epoch });
+            }
+            Command::Released { epoch } => {
+                self.over(id, epoch);
+                self.outbox.push(LeaseEvent::Released { queue: id, epoch });
+            }
+        }
+    }
+
+    fn open(&mut self, id: QueueId, channel: u64) {
+        let shared = Arc::clone(&self.shared);
+        let Link::Up(connection) = &self.link else { return };
+        let connection = connection.clone();
+        let Some(queue) = self.queue(id) else { return };
+        let order = Order {
+            queue: (id, Arc::clone(&queue.name)),
+            channel,
+            narrow: queue.narrow,
+            verified: queue.verified.clone(),
+        };
+        self.jobs.push(Box::pin(jobs::open(shared, connection, order)));
+    }
+
+    fn look(&mut self, id: QueueId, channel: u64) {
+        let shared = Arc::clone(&self.shared);
+        let Some(consumer) = self.consumer(id, channel) else { return };
+        let half = shared.config.acknowledgement_timeout / 2;
+        let old = consumer.oldest().is_some_and(|oldest| shared.now().since(oldest) >= half);
+        if old {
+            // Well before the broker takes it back in its own way.
+            shared.report(Report::Rewind { queue: id, channel, size: None });
+        }
+        self.jobs.push(Box::pin(jobs::look(shared, consumer)));
+    }
+
+    fn close(&mut self, id: QueueId, channel: u64) {
+        let Some(consumer) = self.consumer(id, channel) else { return };
+        consumer.over();
+        self.jobs.push(Box::pin(jobs::close(consumer)));
+    }
+
+    fn acquired(&mut self, id: QueueId, channel: u64, epoch: Epoch, deadline: Moment) {
+        let Some(consumer) = self.consumer(id, channel) else { return };
+        consumer.owns(epoch, deadline);
+        let name = Arc::clone(&consumer.name);
+        self.shared.begin(id, epoch, consumer);
+        self.outbox.push(LeaseEvent::Acquired {
+            queue: id,
+            name,
+            epoch,
+            deadline: Some(deadline),
+            // A channel counts its deliveries from 1.
+            cursor: Position(1),
+            settle_within: Some(self.shared.config.acknowledgement_timeout),
+            extra: false,
+        });
+    }
+
+    fn over(&self, id: QueueId, epoch: Epoch) {
+        if let Some(consumer) = self.shared.owner(id, epoch) {
+            consumer.over();
+        }
+        self.shared.end(id, epoch);
+    }
+
+    fn consumer(&self, id: QueueId, channel: u64) -> Option<Arc<Consumer>> {
+        let queue = self.queues.get(usize::try_from(id.0).ok()?)?;
+        queue.consumer.as_ref().filter(|consumer| consumer.number == channel).map(Arc::clone)
+    }
+}
+
+/// Any number.
+fn jitter() -> u16 {
+    let mut bytes = [0; 2];
+    // Without randomness the members come at once, which is no more than a nuisance.
+    let _: Result<(), _> = getrandom::fill(&mut bytes);
+    u16::from_le_bytes(bytes)
+}

@@ -1,0 +1,100 @@
+//! What the three halves share.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use lockstep_model::{Epoch, Moment, QueueId};
+use tokio::sync::mpsc;
+
+use crate::{
+    amqp::{Budget, OpenConfig},
+    config::{BadCredentials, Config, Prefetch},
+    consumer::Consumer,
+    dead_letter::Publisher,
+    keeper::Report,
+    problem::Problems,
+};
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) config: Config,
+    pub(crate) prefetch: Prefetch,
+    /// Shared by all connections.
+    pub(crate) budget: Budget,
+    pub(crate) problems: Problems,
+    pub(crate) publisher: Publisher,
+    /// To the keeper, which reads them at once: as many as there are queues and changes.
+    pub(crate) reports: mpsc::UnboundedSender<Report>,
+    /// The owners, one a queue.
+    owners: Mutex<BTreeMap<QueueId, (Epoch, Arc<Consumer>)>>,
+}
+
+impl Shared {
+    pub(crate) fn new(config: Config, reports: mpsc::UnboundedSender<Report>) -> Self {
+        Self {
+            prefetch: config.prefetch(),
+            budget: Budget::new(config.bytes),
+            config,
+            problems: Problems::default(),
+            publisher: Publisher::default(),
+            reports,
+            owners: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn now(&self) -> Moment {
+        self.config.clock.now()
+    }
+
+    /// The consumer that owns a queue under that epoch.
+    pub(crate) fn owner(&self, queue: QueueId, epoch: Epoch) -> Option<Arc<Consumer>> {
+        let owners = self.owners();
+        owners.get(&queue).filter(|(current, _)| *current == epoch).map(|(_, consumer)| Arc::clone(consumer))
+    }
+
+    pub(crate) fn begin(&self, queue: QueueId, epoch: Epoch, consumer: Arc<Consumer>) {
+        self.owners().insert(queue, (epoch, consumer));
+    }
+
+    /// The ownership is over, or in doubt.
+    pub(crate) fn end(&self, queue: QueueId, epoch: Epoch) {
+        let mut owners = self.owners();
+        if owners.get(&queue).is_some_and(|(current, _)| *current == epoch) {
+            owners.remove(&queue);
+        }
+    }
+
+    /// Tells the keeper; when it is gone there is nobody to be told.
+    pub(crate) fn report(&self, report: Report) {
+        let _: Result<(), _> = self.reports.send(report);
+    }
+
+    /// How a connection is opened now.
+    pub(crate) async fn open_config(&self, name: &str) -> Result<OpenConfig, BadCredentials> {
+        open_config(&self.config, name, &self.budget).await
+    }
+
+    fn owners(&self) -> MutexGuard<'_, BTreeMap<QueueId, (Epoch, Arc<Consumer>)>> {
+        self.owners.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How a connection is opened now, with the credentials as they are.
+pub(crate) async fn open_config(
+    config: &Config,
+    name: &str,
+    budget: &Budget,
+) -> Result<OpenConfig, BadCredentials> {
+    Ok(OpenConfig {
+        vhost: config.vhost.clone(),
+        heartbeat: config.heartbeat,
+        credentials: config.credentials.read().await?,
+        tls: config.tls.clone(),
+        name: name.to_owned(),
+        budget: budget.clone(),
+        ..OpenConfig::default()
+    })
+}
