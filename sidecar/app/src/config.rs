@@ -4,6 +4,7 @@
 mod assignment;
 mod delivery;
 mod engine;
+mod rabbitmq;
 mod rocketmq;
 #[cfg(test)]
 mod tests;
@@ -26,6 +27,7 @@ use crate::state::State;
 pub use assignment::{Assignment, Hint};
 pub use delivery::{DeliveryError, delivery_settings, health_settings};
 pub use engine::{BUFFER_BYTES, BUFFER_COUNT, SPAN, STORM, engine_config};
+pub use rabbitmq::rabbitmq_config;
 pub use rocketmq::rocketmq_config;
 pub use watch::Watch;
 

@@ -1,11 +1,11 @@
 //! The sources of this version, each with its adapter.
 
 use lockstep_broker::Problem;
-use lockstep_contract::{ConsumerGroup, RocketMq, SourceKind};
+use lockstep_contract::{ConsumerGroup, RabbitMq, RocketMq, SourceKind};
 
 use super::Failure;
 use crate::{
-    config::{Member, rocketmq_config},
+    config::{Member, rabbitmq_config, rocketmq_config},
     deliver::SourceInfo,
     service::{self, Plan, StartError},
 };
@@ -14,6 +14,7 @@ use crate::{
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Source<'a> {
     RocketMq(&'a RocketMq),
+    RabbitMq(&'a RabbitMq),
 }
 
 /// One thing in the way of a source.
@@ -28,15 +29,15 @@ impl<'a> Source<'a> {
     pub(super) fn of(group: &'a ConsumerGroup) -> Result<Self, Failure> {
         let absent = |name: &str| {
             Failure::usage(format!(
-                "spec.source.{name}: this version has no {name} source; use rocketmq, or lockstep-sidecar dev to \
-                 try the application without a broker"
+                "spec.source.{name}: this version has no {name} source; use rocketmq or rabbitmq, or \
+                 lockstep-sidecar dev to try the application without a broker"
             ))
         };
         match group.spec.source.kind() {
             Some(SourceKind::RocketMq(source)) => Ok(Self::RocketMq(source)),
-            Some(SourceKind::RabbitMq(_)) => Err(absent("rabbitmq")),
+            Some(SourceKind::RabbitMq(source)) => Ok(Self::RabbitMq(source)),
             Some(SourceKind::ActiveMq(_)) => Err(absent("activemq")),
-            None => Err(Failure::usage("spec.source: no source is given; add rocketmq")),
+            None => Err(Failure::usage("spec.source: no source is given; add rocketmq or rabbitmq")),
         }
     }
 
@@ -44,6 +45,7 @@ impl<'a> Source<'a> {
     pub(super) fn info(self) -> SourceInfo {
         match self {
             Self::RocketMq(source) => SourceInfo::rocketmq(&source.consumer_group),
+            Self::RabbitMq(source) => SourceInfo::rabbitmq(&source.vhost),
         }
     }
 
@@ -61,6 +63,10 @@ impl<'a> Source<'a> {
                 let config = rocketmq_config(group, source, &member);
                 service::serve(lockstep_rocketmq::RocketMq::new(config), plan).await?;
             }
+            Self::RabbitMq(source) => {
+                let config = rabbitmq_config(group, source, &member);
+                service::serve(lockstep_rabbitmq::RabbitMq::new(config), plan).await?;
+            }
         }
         Ok(())
     }
@@ -69,10 +75,21 @@ impl<'a> Source<'a> {
     pub(super) async fn check(self, group: &ConsumerGroup, member: &Member<'_>) -> Vec<Finding> {
         match self {
             Self::RocketMq(source) => {
-                use lockstep_rocketmq::{Finding as Found, Severity, check};
+                use lockstep_rocketmq::{Severity, check};
                 let found = check(&rocketmq_config(group, source, member)).await;
-                let finding =
-                    |Found { severity, problem }| Finding { fatal: severity == Severity::Error, problem };
+                let finding = |found: lockstep_rocketmq::Finding| Finding {
+                    fatal: found.severity == Severity::Error,
+                    problem: found.problem,
+                };
+                found.into_iter().map(finding).collect()
+            }
+            Self::RabbitMq(source) => {
+                use lockstep_rabbitmq::{Severity, check};
+                let found = check(&rabbitmq_config(group, source, member)).await;
+                let finding = |found: lockstep_rabbitmq::Finding| Finding {
+                    fatal: found.severity == Severity::Error,
+                    problem: found.problem,
+                };
                 found.into_iter().map(finding).collect()
             }
         }

@@ -1,4 +1,5 @@
 mod assignment;
+mod rabbitmq;
 
 use std::{fs, os::unix::fs::symlink, time::Duration};
 

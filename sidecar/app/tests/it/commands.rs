@@ -68,8 +68,24 @@ fn a_source_that_this_version_lacks_is_refused_by_name() {
         assert_eq!(output.status.code(), Some(64), "{}", text(&output));
         text(&output)
     };
-    assert!(text_of("rabbitmq: {urls: ['amqp://r:5672'], queues: [a]}").contains("no rabbitmq source"));
     assert!(text_of("activemq: {urls: ['tcp://a:61616'], queues: [a]}").contains("no activemq source"));
+}
+
+#[test]
+fn a_broker_of_rabbitmq_that_is_not_there_is_told_with_the_cure() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("group.yaml");
+    let port = free_port();
+    let manifest = format!(
+        "apiVersion: lockstep.dev/v1alpha1\nkind: ConsumerGroup\nmetadata: {{name: o}}\nspec:\n  source:\n    rabbitmq: \
+         {{urls: ['amqp://127.0.0.1:{port}'], queues: [a]}}\n"
+    );
+    fs::write(&file, manifest).unwrap();
+    let output = run(&["check", "-f", file.to_str().unwrap(), "--connect"]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output));
+    for words in ["the manifest is valid", "(Unreachable)", &port.to_string(), "urls"] {
+        assert!(text(&output).contains(words), "{words} is not in {}", text(&output));
+    }
 }
 
 #[test]

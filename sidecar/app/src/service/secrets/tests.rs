@@ -5,21 +5,33 @@ use super::*;
 /// Each file is asked for by field, Secret and key, until all are there.
 #[test]
 fn what_the_source_needs_is_named_one_after_the_other() {
-    let text = "
+    let rocketmq =
+        "rocketmq: {nameServers: ['localhost:9876'], consumerGroup: shop, subscriptions: [{topic: orders}]}";
+    named_one_after_the_other(rocketmq, ["accessKey", "secretKey"]);
+    named_one_after_the_other(
+        "rabbitmq: {urls: ['amqps://rabbit.mq'], queues: [orders]}",
+        ["username", "password"],
+    );
+}
+
+fn named_one_after_the_other(source: &str, [first, second]: [&str; 2]) {
+    let text = format!(
+        "
 apiVersion: lockstep.dev/v1alpha1
 kind: ConsumerGroup
-metadata: {name: orders}
+metadata: {{name: orders}}
 spec:
   source:
-    rocketmq: {nameServers: ['localhost:9876'], consumerGroup: shop, subscriptions: [{topic: orders}]}
-    credentialsSecretRef: {name: broker}
-    tls: {caSecretRef: {name: ca, key: authority.pem}, clientCertSecretRef: {name: client}}
-";
-    let group = parse(text, Strictness::Strict).unwrap().group;
+    {source}
+    credentialsSecretRef: {{name: broker}}
+    tls: {{caSecretRef: {{name: ca, key: authority.pem}}, clientCertSecretRef: {{name: client}}}}
+"
+    );
+    let group = parse(&text, Strictness::Strict).unwrap().group;
     let folder = tempfile::tempdir().unwrap();
     let needed = [
-        ("credentials/accessKey", "credentialsSecretRef", "broker", "accessKey"),
-        ("credentials/secretKey", "credentialsSecretRef", "broker", "secretKey"),
+        (&*format!("credentials/{first}"), "credentialsSecretRef", "broker", first),
+        (&*format!("credentials/{second}"), "credentialsSecretRef", "broker", second),
         ("tls-ca/ca.crt", "tls.caSecretRef", "ca", "authority.pem"),
         ("tls-client/tls.crt", "tls.clientCertSecretRef", "client", "tls.crt"),
         ("tls-client/tls.key", "tls.clientCertSecretRef", "client", "tls.key"),
