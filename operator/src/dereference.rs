@@ -15,6 +15,7 @@ use crate::{
     compact::{Compact, Keep},
     context::{Key, Scope},
     facts::is_controlled_by,
+    membership::Membership,
 };
 
 /// What the watches hold of a group, and what its pods said last.
@@ -46,7 +47,8 @@ pub fn observe(scope: &Scope, group: &Arc<ConsumerGroup>) -> Result<Observed, se
     // They are many, and matter before a group's first pods alone.
     let uid = group.metadata.uid.as_deref().unwrap_or_default();
     if !observed.deployment.as_ref().is_some_and(|live| is_controlled_by(live.meta(), uid)) {
-        observed.strangers = strangers(scope, &key)?;
+        observed.strangers =
+            Membership::of(group).map_or(Ok(Vec::new()), |own| strangers(scope, &key, &own))?;
     }
     // The stores have no order; messages that list pods should not change without a reason.
     observed.pods.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
@@ -107,12 +109,12 @@ fn running(scope: &Scope, key: &Key) -> BTreeSet<String> {
     owners.collect()
 }
 
-/// The pods of other groups that say as whom they take part.
-fn strangers(scope: &Scope, key: &Key) -> Result<Vec<Arc<Pod>>, serde_json::Error> {
+/// The pods of other groups that say that they take part as this one.
+fn strangers(scope: &Scope, key: &Key, own: &Membership) -> Result<Vec<Arc<Pod>>, serde_json::Error> {
     let mut strangers = scope.stores.pods.state_filter(|pod| {
         pod.meta().namespace.as_ref() == Some(&key.namespace)
             && group_label(pod.meta()) != Some(&key.name)
-            && *pod.glance()
+            && pod.glance().as_deref().and_then(Membership::parse).is_some_and(|other| own.is_same(&other))
     });
     strangers.sort_by(|a, b| a.meta().name.cmp(&b.meta().name));
     read(&strangers)

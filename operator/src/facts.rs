@@ -48,8 +48,8 @@ pub struct Observed {
     pub siblings: Vec<Arc<ConsumerGroup>>,
     /// The UIDs of those groups, this one among them, that own a Deployment of their name.
     pub running: BTreeSet<String>,
-    /// Pods of other groups of the namespace that say as whom they take part at a broker; empty for a group that has its
-    /// Deployment.
+    /// Pods of other groups of the namespace that say that they take part at the broker as this one; empty for a group
+    /// that has its Deployment.
     pub strangers: Vec<Arc<Pod>>,
     /// What each pod's sidecar says, by the pod's name. Empty before the first poll.
     pub reports: BTreeMap<String, PodReport>,

@@ -34,7 +34,12 @@ impl Membership {
 
     /// As whom a pod takes part, as far as it says so.
     pub fn of_pod(pod: &Pod) -> Option<Self> {
-        let (group, servers) = pod.annotations().get(annotations::MEMBER_OF)?.split_once(AT)?;
+        Self::parse(pod.annotations().get(annotations::MEMBER_OF)?)
+    }
+
+    /// The inverse of its text.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (group, servers) = text.split_once(AT)?;
         Some(Self {
             consumer_group: group.to_owned(),
             name_servers: servers.split(',').map(str::to_owned).collect(),

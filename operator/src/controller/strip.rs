@@ -61,11 +61,11 @@ impl Keep for ReplicaSet {
 
 /// How it is, which ConfigMaps it names, and the sidecar's ports.
 impl Keep for Pod {
-    /// Whether it says as whom it takes part at a broker.
-    type Glance = bool;
+    /// As whom it says that it takes part at a broker.
+    type Glance = Option<Box<str>>;
 
-    fn glance(&self) -> bool {
-        self.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(annotations::MEMBER_OF))
+    fn glance(&self) -> Self::Glance {
+        self.metadata.annotations.as_ref()?.get(annotations::MEMBER_OF).map(|text| text.as_str().into())
     }
 
     fn strip(&mut self) {
