@@ -94,11 +94,17 @@ impl RabbitMqServers {
     /// # Panics
     /// When it fails.
     pub fn ctl(&self, arguments: &[&str]) -> String {
-        let mut command = self.command(&[&["ctl", self.options.nodes[0]], arguments].concat());
-        let output = command.stdin(Stdio::null()).output().unwrap();
+        let output = self.ctl_command(arguments).output().unwrap();
         let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
         assert!(output.status.success(), "rabbitmqctl {} failed: {said}", arguments.join(" "));
         said
+    }
+
+    /// The command that runs rabbitmqctl on the first node.
+    pub fn ctl_command(&self, arguments: &[&str]) -> Command {
+        let mut command = self.command(&[&["ctl", self.options.nodes[0]], arguments].concat());
+        command.stdin(Stdio::null());
+        command
     }
 
     fn address(&self, name: &str, kind: u16) -> String {

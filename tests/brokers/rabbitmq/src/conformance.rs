@@ -1,0 +1,24 @@
+//! The suite that every adapter runs, on real servers.
+
+use futures_util::{StreamExt, stream};
+use lockstep_broker::conformance::{Report, names, run};
+
+use crate::{harness::Servers, plan::Plan, world::Site};
+
+/// So many checks run at a time: most of them wait for a lease or for nothing to happen.
+const AT_A_TIME: usize = 6;
+
+/// All checks, each on queues of its own.
+pub fn suite(site: &Site, _: &Plan) -> String {
+    let servers = Servers::new(site);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let report = runtime.block_on(async {
+        let servers = &servers;
+        let checks = stream::iter(names()).map(|name| async move { (name, run(servers, name).await) });
+        Report(checks.buffered(AT_A_TIME).collect().await)
+    });
+    drop(runtime);
+    assert!(report.passed(), "{report}");
+    site.await_nobody();
+    format!("{} checks, not applicable: {:?}", report.0.len(), report.not_applicable())
+}

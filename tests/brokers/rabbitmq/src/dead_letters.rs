@@ -1,0 +1,105 @@
+//! Messages that are given up.
+
+use std::time::Duration;
+
+use lockstep_history::{How, Order};
+use lockstep_tests_support::{
+    behaviour::{Act, Rule},
+    rabbitmq::{
+        Argument::{Flag, Number, Text},
+        Declaration,
+    },
+    time::wait_until,
+};
+
+use crate::{
+    plan::Plan,
+    world::{Setting, Site, World},
+};
+
+const END: Duration = Duration::from_secs(120);
+const RETRY: &str = "  retry: {maxAttempts: 3, whenExhausted: DeadLetter, backoff: {initialMilliseconds: 20, maxSeconds: 1}}\n";
+const DEAD: &str = "dead-by-broker";
+/// Both ways to lose its place: by us, and by the limit.
+const WITH_EXCHANGE: &Declaration = &[
+    ("x-queue-type", Text("quorum")),
+    ("x-single-active-consumer", Flag(true)),
+    ("x-delivery-limit", Number(20)),
+    ("x-dead-letter-exchange", Text("")),
+    ("x-dead-letter-routing-key", Text(DEAD)),
+];
+
+fn poisoned<'a>(site: &'a Site, name: &str, setting: Setting) -> World<'a> {
+    let mut world = World::new(site, name, setting, Duration::ZERO);
+    world.app.set_rules(vec![Rule::body("poison", Act::Answer(500))]);
+    world.publish_bodies(["before", "poison", "after"]);
+    world
+}
+
+/// What every dead letter must be: whole, once, after its attempts, and in nobody's way.
+fn must_be_dead(world: &mut World<'_>, dead: &str) -> String {
+    let queue = world.queues[0].clone();
+    wait_until("the dead letter is there", END, || world.site.node.ready(dead) == 1);
+    world.excuse(&queue, 1, How::DeadLetter);
+    let verdict = world.finish(END);
+    let attempts: Vec<u32> =
+        world.deliveries().iter().filter(|one| one.position == 1).map(|one| one.attempt).collect();
+    assert_eq!(attempts, [1, 2, 3]);
+    let taken = world.site.node.peek(dead, 5);
+    assert_eq!(taken.len(), 1, "{taken:?}");
+    assert_eq!(taken[0].body, b"poison");
+    let properties = String::from_utf8_lossy(&taken[0].properties).into_owned();
+    assert!(properties.contains(&format!("{queue}-1")), "the id is missing: {properties}");
+    format!("{properties:?}; {verdict}")
+}
+
+/// Published, confirmed, to a queue that the manifest names: with where it comes from.
+pub fn to_a_queue(site: &Site, _: &Plan) -> String {
+    let dead = "dead-by-name";
+    site.node.declare(dead, site.ordered);
+    let more = format!("{RETRY}  deadLetter: {{policy: Queue, name: {dead}}}\n");
+    let mut world = poisoned(site, "letters", Setting { more, ..Setting::default() });
+    world.join("one");
+    let report = must_be_dead(&mut world, dead);
+    assert!(report.contains("x-lockstep-queue") && report.contains("letters-0"), "{report}");
+    assert!(report.contains("x-lockstep-attempts"), "{report}");
+    report
+}
+
+/// Rejected, where the queue's declaration has a dead-letter exchange. Where it has none nothing is rejected, since it would
+/// be lost: the message waits.
+pub fn by_the_broker(site: &Site, _: &Plan) -> String {
+    site.node.declare(DEAD, &[]);
+    let setting = || Setting { more: RETRY.to_owned(), ..Setting::default() };
+    let declaration = Some(WITH_EXCHANGE);
+    let mut world = poisoned(site, "rejected", Setting { declaration, ..setting() });
+    world.join("one");
+    let report = must_be_dead(&mut world, DEAD);
+
+    let mut world = poisoned(site, "kept", Setting { order: Order::PerKey, ..setting() });
+    world.join("one");
+    wait_until("the queue is blocked", END, || {
+        world.sidecars["one"].status().to_string().contains("DeadLetterFailed")
+    });
+    let waits = world.counts();
+    assert!(waits.ready + waits.unacknowledged >= 1, "the message is gone: {waits:?}");
+    world.app.set_rules(Vec::new());
+    world.await_deliveries("one", 0, 1, END);
+    drop(world.sidecars.remove("one"));
+    wait_until("the message is back in its queue", END, || site.node.ready(&world.queues[0]) >= 1);
+    report
+}
+
+/// The queue for dead letters is not there: the source keeps the message until it is.
+pub fn unroutable(site: &Site, _: &Plan) -> String {
+    let dead = "dead-too-late";
+    let more = format!("{RETRY}  deadLetter: {{policy: Queue, name: {dead}}}\n");
+    let mut world = poisoned(site, "unroutable", Setting { more, ..Setting::default() });
+    world.join("one");
+    let told = world.await_reason("one", "DeadLetterQueueNotFound");
+    assert!(told.contains(dead), "{told}");
+    wait_until("the source still has it", END, || world.counts().unacknowledged >= 1);
+    assert_eq!(world.deliveries().iter().filter(|one| one.position == 2).count(), 0, "it was passed over");
+    site.node.declare(dead, &[]);
+    must_be_dead(&mut world, dead)
+}

@@ -1,0 +1,196 @@
+//! Sidecars, connections, brokers and nodes are killed.
+
+use std::{collections::BTreeSet, net::TcpStream, sync::Arc, thread, time::Duration};
+
+use lockstep_history::Order;
+use lockstep_tests_support::{
+    behaviour::{Act, Rule},
+    random::Random,
+    time::{now_micros, wait_until},
+};
+
+use crate::{
+    plan::Plan,
+    world::{CRASH_BOUND, CRASH_BOUND_PER_KEY, RESUME, Setting, Site, World},
+};
+
+const END: Duration = Duration::from_secs(1_800);
+const SOON: Duration = Duration::from_secs(60);
+/// How long the application works on a message.
+const WORK: Duration = Duration::from_millis(10);
+/// What a killed broker may cost in a queue: the acknowledgements that it had read and not yet stored.
+const BROKER_BOUND: u64 = 200;
+
+/// Keeps enough to do for a scenario of so many rounds.
+fn refill(world: &mut World<'_>, count: usize) {
+    if world.counts().ready < u64::try_from(count / 4).unwrap() {
+        world.publish(count / 2, 64);
+    }
+}
+
+fn must_resume(micros: u64) -> u64 {
+    assert!(micros <= RESUME, "it took {} ms to go on", micros / 1_000);
+    micros / 1_000
+}
+
+/// kill -9 of the sidecar that owns the queues: its peer takes them over, and it comes back to stand by.
+pub fn killed_sidecar(site: &Site, plan: &Plan) -> String {
+    let mut world = World::new(site, "killed", Setting { queues: 4, ..Setting::default() }, WORK);
+    world.publish(plan.messages_with_faults, 64);
+    world.join("a");
+    world.await_deliveries("a", 0, 20, SOON);
+    world.join("b");
+    let mut slowest = 0;
+    for round in 0..plan.sidecar_kills {
+        refill(&mut world, plan.messages_with_faults);
+        let (owner, peer) = if round % 2 == 0 { ("a", "b") } else { ("b", "a") };
+        world.await_deliveries(owner, now_micros(), 40, SOON);
+        world.kill_sidecar(owner, CRASH_BOUND);
+        let since = now_micros();
+        slowest = slowest.max(must_resume(world.await_resumption(since, Some(peer))));
+        world.join(owner);
+    }
+    let verdict = world.finish(END);
+    let most = verdict.counts.most_duplicates;
+    format!("resumed within {slowest} ms, at most {most} duplicates a queue and kill; {verdict}")
+}
+
+/// `rabbitmqctl close_all_connections` under load: the same sidecar goes on, and what it knows to be done is not repeated.
+pub fn closed_connections(site: &Site, plan: &Plan) -> String {
+    let mut world = World::new(site, "closed", Setting { queues: 4, ..Setting::default() }, WORK);
+    world.publish(plan.messages_with_faults, 64);
+    world.join("one");
+    let mut slowest = 0;
+    for _ in 0..plan.closings {
+        refill(&mut world, plan.messages_with_faults);
+        world.await_deliveries("one", now_micros(), 40, SOON);
+        // A request whose answer was lost with its ownership may come again.
+        world.fault("all connections closed", 1, 0);
+        let before = reconnects(&world);
+        site.servers.ctl(&["close_all_connections", "a test"]);
+        wait_until("the sidecar has connected again", SOON, || reconnects(&world) > before);
+        slowest = slowest.max(must_resume(world.await_resumption(now_micros(), Some("one"))));
+    }
+    let verdict = world.finish(END);
+    format!("resumed within {slowest} ms; {verdict}")
+}
+
+fn reconnects(world: &World<'_>) -> u64 {
+    world.source_of("one")["reconnects"].as_u64().unwrap_or_default()
+}
+
+/// kill -9 of the broker under load: nothing is sent for what it has handed out before, and all goes on with its data.
+pub fn killed_broker(site: &Site, plan: &Plan) -> String {
+    let mut world = World::new(site, "broker", Setting { queues: 4, ..Setting::default() }, WORK);
+    world.publish(plan.messages_with_faults, 64);
+    world.join("one");
+    world.join("two");
+    let mut slowest = 0;
+    for _ in 0..plan.broker_kills {
+        refill(&mut world, plan.messages_with_faults);
+        world.await_log("200 messages more", SOON, more(&world, 200));
+        world.fault("kill of the broker", BROKER_BOUND, 1);
+        site.servers.kill("r1");
+        let killed = now_micros();
+        let back = restart(site);
+        // What was in flight at the kill may end; nothing new begins without a connection.
+        let between =
+            world.deliveries().iter().filter(|one| one.start > killed + 100_000 && one.start < back).count();
+        assert_eq!(between, 0, "requests were sent while there was no broker");
+        slowest = slowest.max(must_resume(world.await_resumption(back, None)));
+    }
+    let verdict = world.finish(END);
+    format!("resumed within {slowest} ms of the broker's return; {verdict}")
+}
+
+fn more(world: &World<'_>, count: usize) -> impl Fn(&[crate::world::Delivery]) -> bool + use<> {
+    let before = world.deliveries().len();
+    move |log| log.len() >= before + count
+}
+
+/// Starts the broker again; when it first took a connection.
+fn restart(site: &Site) -> u64 {
+    let address = site.node.amqp().to_owned();
+    thread::scope(|scope| {
+        let back = scope.spawn(move || {
+            wait_until("the broker is back", Duration::from_secs(120), || {
+                TcpStream::connect(&address).is_ok()
+            });
+            now_micros()
+        });
+        site.servers.restart("r1");
+        back.join().unwrap()
+    })
+}
+
+/// A node of three is killed that the queues' leaders are on and the sidecar is connected to: it goes on with another.
+pub fn lost_node(site: &Site, plan: &Plan) -> String {
+    let mut world = World::new(site, "lost", Setting { queues: 2, ..Setting::default() }, WORK);
+    let addresses = ["r1", "r2", "r3"].map(|name| site.servers.node(name).amqp().to_owned());
+    world.addresses.insert("one".to_owned(), addresses.into());
+    world.publish(plan.messages_with_faults, 64);
+    // The first attempts of the members of a new queue must not be among what is tested.
+    world.join("one");
+    world.await_log("200 messages", SOON, |log| log.len() >= 200);
+    world.fault("kill of a node", BROKER_BOUND, 1);
+    site.servers.kill("r1");
+    let since = now_micros();
+    let slowest = must_resume(world.await_resumption(since, Some("one")));
+    world.publisher = site.servers.node("r2");
+    world.publish(200, 64);
+    world.await_end(END);
+    site.servers.restart("r1");
+    let name = world.sidecars.keys().next().cloned().unwrap();
+    world.leave(&name);
+    let verdict = world.judge();
+    format!("resumed within {slowest} ms on another node; {verdict}")
+}
+
+/// Errors at random, a killed application, killed sidecars and closed connections, over two queues with keys: each message
+/// is done, in the order of its key.
+pub fn storm(site: &Site, plan: &Plan) -> String {
+    let retry =
+        "retry: {maxAttempts: 0, whenExhausted: Block, backoff: {initialMilliseconds: 20, maxSeconds: 1}}";
+    let health = "delivery: {healthCheck: {periodSeconds: 1, failureThreshold: 2}}";
+    let setting = Setting {
+        order: Order::PerKey,
+        queues: 2,
+        more: format!("  {retry}\n  {health}\n"),
+        ..Setting::default()
+    };
+    let mut world = World::new(site, "storm", setting, WORK);
+    let mut random = Random::new(1);
+    let mut trouble = || -> Vec<Rule> {
+        let mut digit = || random.below(10);
+        let bodies: BTreeSet<String> = (0..4).map(|_| format!("{}{},", digit(), digit())).collect();
+        let acts = [Act::Answer(500), Act::Answer(503), Act::Close, Act::Reset, Act::Answer(429)];
+        let rules = bodies.iter().zip(acts).map(|(body, act)| Rule::body(body, act).times(10).after(WORK));
+        rules.chain([Rule::always(Act::Answer(200)).after(WORK)]).collect()
+    };
+    world.publish(plan.storm, 100);
+    ["a", "b"].iter().for_each(|name| world.start(name));
+    for round in 0..6 {
+        world.app.set_rules(trouble());
+        world.await_log("it goes on", SOON, more(&world, plan.storm / 12));
+        match round % 3 {
+            0 => {
+                world.fault("kill of the application", 32, 0);
+                world.app.kill();
+                world.app.restart();
+            }
+            1 => {
+                let name = if round == 1 { "a" } else { "b" };
+                world.kill_sidecar(name, CRASH_BOUND_PER_KEY);
+                world.start(name);
+            }
+            _ => {
+                world.fault("all connections closed", CRASH_BOUND_PER_KEY, 1);
+                site.servers.ctl(&["close_all_connections", "a test"]);
+            }
+        }
+    }
+    let done: BTreeSet<(Arc<str>, u64)> =
+        world.deliveries().into_iter().map(|one| (one.queue, one.position)).collect();
+    let verdict = world.finish(END);
+    format!("{} messages seen before the end; {verdict}", done.len())
+}

@@ -1,0 +1,170 @@
+//! An owner ends, freezes or is cut off: who comes next, when, and what the old one may still do.
+
+use std::time::Duration;
+
+use lockstep_history::Order;
+use lockstep_tests_support::{
+    behaviour::{Act, Rule},
+    process::Signal,
+    proxy::{Direction, Proxy},
+    rabbitmq::Outgoing,
+    stage::{owned, slowest_hand_over},
+    time::{now_micros, wait_until},
+};
+
+use crate::{
+    plan::Plan,
+    world::{CRASH_BOUND, Delivery, Setting, Site, World},
+};
+
+const END: Duration = Duration::from_secs(1_800);
+const SOON: Duration = Duration::from_secs(30);
+/// Within this the next owner delivers, in microseconds.
+const HAND_OVER: u64 = 2_000_000;
+/// How long the application works on a slow message: longer than an idle queue may wait for its next owner.
+const SLOW: Duration = Duration::from_millis(2_500);
+/// The broker asks for a heartbeat of 5 s. It takes a peer for dead two to three of them after its last byte, and looks
+/// once in a while.
+const NOTICED: Duration = Duration::from_secs(5 * 3 + 10);
+/// The lease that follows from it, in microseconds.
+const LEASE: u64 = (2 * 5 - 1) * 1_000_000;
+
+/// SIGTERM under load: every queue is delivered by its next owner within 2 s, nothing is lost or repeated. One queue is
+/// busy with a slow message at the signal, and one has nothing to do: it gets a message while the first drains.
+pub fn sigterm(site: &Site, plan: &Plan) -> String {
+    let work = Duration::from_millis(10);
+    let mut world = World::new(site, "sigterm", Setting { queues: 4, ..Setting::default() }, work);
+    let answer = || Act::Answer(200);
+    world.app.set_rules(vec![Rule::body("slow", answer()).after(SLOW), Rule::always(answer()).after(work)]);
+    let queues = world.queues.clone();
+    for queue in &queues[..2] {
+        world.publish_to(queue, vec![Outgoing::of("x".repeat(1_024)); plan.messages / 4]);
+    }
+    let (slow, idle) = (&queues[2], &queues[3]);
+    world.publish_to(slow, vec![Outgoing::of("first")]);
+    world.publish_to(idle, vec![Outgoing::of("first")]);
+    world.join("first");
+    world.await_log("the first owns all queues", SOON, |log| {
+        log.len() > 100 && owned(log, "first").len() == 4
+    });
+    world.join("second");
+    world.publish_to(slow, vec![Outgoing::of("slow"), Outgoing::of("next")]);
+    let waits = |one: &Delivery| *one.queue == **slow && one.position == 1 && one.end.is_none();
+    world.await_log("the first waits for an answer", SOON, |log| log.iter().any(waits));
+    let signal = now_micros();
+    world.sidecars["first"].process.signal(Signal::Term);
+    wait_until("the first drains", Duration::from_secs(5), || {
+        world.sidecars["first"].status()["phase"].as_str() != Some("Running")
+    });
+    world.publish_to(idle, vec![Outgoing::of("late")]);
+    world.await_exit("first");
+    let ended = now_micros();
+    world.await_log("the second owns all queues", SOON, |log| owned(log, "second").len() == 4);
+    let (idle, busy) = slowest_hand_over(&world.deliveries(), "first", "second", signal);
+    assert!(idle > 0 && busy > 0, "the first must have had an idle and a busy queue: {idle} us, {busy} us");
+    assert!(idle.max(busy) <= HAND_OVER, "a queue was without an owner: idle {idle} us, busy {busy} us");
+    let verdict = world.finish(END);
+    let attempts = world.deliveries().iter().map(|one| one.attempt).max();
+    assert_eq!(attempts, Some(1), "an attempt was charged");
+    assert_eq!(verdict.counts.duplicates, 0, "{verdict}");
+    let exit = (ended - signal) / 1_000;
+    let (idle, busy) = (idle / 1_000, busy / 1_000);
+    format!("slowest hand-over {idle} ms idle, {busy} ms busy; exit after {exit} ms; {verdict}")
+}
+
+/// A slow application with as many messages in the buffer as there may be: what was not started goes back in its order,
+/// and is no dead letter. The drain ends long before the buffer would be worked off.
+pub fn full_buffer(site: &Site, _: &Plan) -> String {
+    let more = "  delivery: {timeoutSeconds: 4, maxInFlight: 8}\n".to_owned();
+    let setting = Setting { order: Order::PerKey, more, ..Setting::default() };
+    let mut world = World::new(site, "buffer", setting, Duration::ZERO);
+    world.app.set_rules(vec![
+        Rule { path: Some("first".to_owned()), ..Rule::always(Act::Answer(200)) }.after(SLOW),
+    ]);
+    world.publish(400, 40);
+    world.join("first");
+    wait_until("the buffer is full", SOON, || world.counts().unacknowledged >= 150);
+    world.await_log("the first delivers", SOON, |log| !log.is_empty());
+    world.join("second");
+    let signal = now_micros();
+    world.leave("first");
+    let exit = (now_micros() - signal) / 1_000;
+    assert!(exit < 10_000, "it exited {exit} ms after the signal");
+    let verdict = world.finish(END);
+    let log = world.deliveries();
+    let first = log.iter().filter(|one| &*one.consumer == "first").count();
+    assert!(first < 150, "the first worked off its buffer: {first} messages");
+    assert_eq!(log.iter().map(|one| one.attempt).max(), Some(1), "an attempt was charged");
+    assert_eq!(verdict.counts.duplicates, 0, "{verdict}");
+    format!("{first} of 400 by the first, exit after {exit} ms; {verdict}")
+}
+
+/// A world in which "old" owns a queue through a proxy and "new" stands by.
+fn with_peer<'a>(site: &'a Site, name: &str, work: Duration) -> (World<'a>, Proxy) {
+    let mut world = World::new(site, name, Setting { queues: 2, ..Setting::default() }, work);
+    let proxy = world.through_proxy("old");
+    world.join("old");
+    world.publish(1_200, 64);
+    world.await_log("the old one owns both queues", SOON, |log| {
+        log.len() > 20 && owned(log, "old").len() == 2
+    });
+    world.join("new");
+    (world, proxy)
+}
+
+fn stall(proxy: &Proxy) {
+    proxy.set_stalled(Direction::Up, true);
+    proxy.set_stalled(Direction::Down, true);
+}
+
+/// An owner is frozen until its peer has delivered from its queues, and wakes without a connection: it sends nothing.
+pub fn frozen_owner(site: &Site, _: &Plan) -> String {
+    let (mut world, proxy) = with_peer(site, "frozen", Duration::from_millis(20));
+    world.fault("freeze", CRASH_BOUND, 1);
+    let frozen = now_micros();
+    world.sidecars["old"].process.signal(Signal::Stop);
+    stall(&proxy);
+    world.await_log("the peer delivers from both queues", NOTICED, |log| owned(log, "new").len() == 2);
+    let taken = (now_micros() - frozen) / 1_000;
+    let woken = now_micros();
+    world.sidecars["old"].process.signal(Signal::Cont);
+    world.await_log("the peer goes on", SOON, |log| {
+        log.iter().any(|one| &*one.consumer == "new" && one.start > woken + 1_000_000)
+    });
+    let log = world.deliveries();
+    let sent = log.iter().filter(|one| &*one.consumer == "old" && one.start > frozen + 500_000).count();
+    assert_eq!(sent, 0, "the frozen owner sent a request for a queue that it had lost");
+    proxy.heal();
+    let verdict = world.finish(END);
+    format!("the peer took over after {taken} ms; {verdict}")
+}
+
+/// The network falls silent, and the broker and the owner notice it at different times: the owner stops before the next
+/// one can begin, and breaks off what runs.
+pub fn silent_network(site: &Site, _: &Plan) -> String {
+    let (mut world, proxy) = with_peer(site, "silent", Duration::from_millis(20));
+    world.app.set_rules(vec![
+        Rule { path: Some("old".to_owned()), ..Rule::always(Act::Never) },
+        Rule::always(Act::Answer(200)),
+    ]);
+    let since = now_micros();
+    world.await_log("both queues wait for an answer", SOON, |log| {
+        let waits = |one: &&Delivery| one.start > since && one.end.is_none() && &*one.consumer == "old";
+        log.iter().filter(waits).count() == 2
+    });
+    world.fault("silence", CRASH_BOUND, 0);
+    let silence = now_micros();
+    stall(&proxy);
+    world.await_log("the peer delivers from both queues", NOTICED, |log| owned(log, "new").len() == 2);
+    let log = world.deliveries();
+    let begun = log.iter().filter(|one| &*one.consumer == "new").map(|one| one.start).min().unwrap();
+    let of_old = || log.iter().filter(|one| &*one.consumer == "old");
+    let last = of_old().map(|one| one.start).max().unwrap();
+    assert!(last < silence + LEASE, "a request was sent {} us after the silence", last - silence);
+    let open = of_old().filter(|one| one.end.is_none_or(|end| end > begun)).count();
+    assert_eq!(open, 0, "the old owner's requests ran on beside the new owner's");
+    proxy.heal();
+    let verdict = world.finish(END);
+    assert_eq!(verdict.counts.overlaps, 0, "{verdict}");
+    format!("the peer took over after {} ms; {verdict}", (begun - silence) / 1_000)
+}

@@ -1,0 +1,415 @@
+//! What the scenarios share: servers, queues, and the stage with their application, sidecars and history.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write,
+    fs,
+    ops::{Deref, DerefMut},
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use lockstep_history::{Event, History, Order, Rules, Verdict};
+use lockstep_tests_support::{
+    brokers::{RabbitMqOptions, RabbitMqServers},
+    proxy::Proxy,
+    rabbitmq::{Counts, Declaration, KEY, Node, ORDERED, ORDERED_WITHOUT_LIMIT, Outgoing},
+    sidecar::SidecarOptions,
+    stage::{LOOK_EVERY, Stage},
+    time::{now_micros, pause, wait_for, wait_until},
+};
+
+pub use lockstep_tests_support::stage::Delivery;
+
+/// What a crash may cost in duplicates in a queue: the most that `PerQueue` has unsettled.
+pub const CRASH_BOUND: u64 = 8;
+/// The same for `PerKey`, with the default timeouts.
+pub const CRASH_BOUND_PER_KEY: u64 = 30;
+/// Within this consumption resumes after a fault, in microseconds.
+pub const RESUME: u64 = 10_000_000;
+/// How long the broker may show what has ended.
+const IDLE: Duration = Duration::from_secs(30);
+/// How long the acknowledgement of the last message may take.
+const SETTLED: Duration = Duration::from_secs(30);
+
+/// Which servers a scenario wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Servers {
+    version: &'static str,
+    nodes: &'static [&'static str],
+    tls: bool,
+}
+
+impl Servers {
+    /// One node of 3.10.
+    pub const OLD: Self = Self { version: "3.10", nodes: &["r1"], tls: false };
+    /// One node of 4.0.
+    pub const NEW: Self = Self { version: "4.0", nodes: &["r1"], tls: false };
+    /// Three nodes of 3.10.
+    pub const CLUSTER: Self = Self { version: "3.10", nodes: &["r1", "r2", "r3"], tls: false };
+    /// One node of 3.10 with TLS beside plain AMQP.
+    pub const TLS: Self = Self { version: "3.10", nodes: &["r1"], tls: true };
+
+    /// Starts them.
+    pub fn start(self) -> Site {
+        let Self { version, nodes, tls } = self;
+        let options = RabbitMqOptions { version, nodes, tls, ..RabbitMqOptions::default() };
+        let servers = RabbitMqServers::start(options);
+        let node = servers.node(nodes[0]);
+        let ordered = if version == "3.10" { ORDERED } else { ORDERED_WITHOUT_LIMIT };
+        Site { servers, node, ordered }
+    }
+}
+
+/// Running servers.
+#[derive(Debug)]
+pub struct Site {
+    /// The servers.
+    pub servers: RabbitMqServers,
+    /// A client of the first node.
+    pub node: Node,
+    /// The right declaration of an ordered queue.
+    pub ordered: &'static Declaration,
+}
+
+impl Site {
+    /// Sets the broker's acknowledgement timeout for channels that are opened from now on.
+    pub fn set_acknowledgement_timeout(&self, timeout: Duration) {
+        let set = format!("application:set_env(rabbit, consumer_timeout, {}).", timeout.as_millis());
+        self.servers.ctl(&["eval", &set]);
+    }
+
+    /// How often the broker has closed a channel since a message was not acknowledged in time.
+    pub fn acknowledgement_timeouts(&self) -> usize {
+        self.servers.log("r1").matches("delivery acknowledgement on channel").count()
+    }
+
+    /// Waits until nobody has anything open.
+    pub fn await_nobody(&self) {
+        let start = Instant::now();
+        loop {
+            let (connections, channels, consumers) = self.node.sessions();
+            if connections.is_empty() && channels == 0 && consumers == 0 {
+                return;
+            }
+            assert!(
+                start.elapsed() < IDLE,
+                "left over: connections {connections:?}, {channels} channels, {consumers} consumers"
+            );
+            pause(LOOK_EVERY);
+        }
+    }
+}
+
+/// What a scenario's sidecars are told.
+#[derive(Debug, Clone)]
+pub struct Setting {
+    /// `spec.ordering.mode`.
+    pub order: Order,
+    /// How many queues there are.
+    pub queues: usize,
+    /// How they are declared; `None` as is right for the order.
+    pub declaration: Option<&'static Declaration>,
+    /// Whether sidecars may ask the management API.
+    pub management: bool,
+    /// Further lines of `spec.source.rabbitmq`, indented by six blanks.
+    pub source: String,
+    /// Further lines of `spec.source`, indented by four blanks, and then of `spec`, by two.
+    pub more: String,
+}
+
+impl Default for Setting {
+    fn default() -> Self {
+        let (source, more) = (String::new(), String::new());
+        Self { order: Order::PerQueue, queues: 1, declaration: None, management: true, source, more }
+    }
+}
+
+/// A scenario's queues, application and sidecars.
+#[derive(Debug)]
+pub struct World<'a> {
+    /// The servers.
+    pub site: &'a Site,
+    /// The application, the sidecars and the history.
+    pub stage: Stage,
+    /// The queues.
+    pub queues: Vec<String>,
+    /// Who publishes.
+    pub publisher: Node,
+    /// The addresses that a sidecar is told, by its name, where they are not the first node's.
+    pub addresses: BTreeMap<String, Vec<String>>,
+    /// The files that name a sidecar's queues, by its name.
+    pub assignments: BTreeMap<String, PathBuf>,
+    /// Where sidecars POST to instead of the application.
+    pub callback: Option<String>,
+    /// What its sidecars are told.
+    pub setting: Setting,
+    /// How many messages each queue got.
+    places: BTreeMap<String, u64>,
+    /// What must be done by the end: queue and place.
+    wanted: BTreeSet<(Arc<str>, u64)>,
+}
+
+impl<'a> World<'a> {
+    /// Queues and an application that needs `work` for each message.
+    pub fn new(site: &'a Site, name: &str, setting: Setting, work: Duration) -> Self {
+        let world = Self::without_queues(site, name, setting, work);
+        for queue in &world.queues {
+            site.node.declare(queue, world.declaration());
+        }
+        world
+    }
+
+    /// The same with queues that are not there yet.
+    pub fn without_queues(site: &'a Site, name: &str, setting: Setting, work: Duration) -> Self {
+        Self {
+            site,
+            stage: Stage::new(name, work),
+            queues: (0..setting.queues).map(|number| format!("{name}-{number}")).collect(),
+            publisher: site.node.clone(),
+            addresses: BTreeMap::new(),
+            assignments: BTreeMap::new(),
+            callback: None,
+            setting,
+            places: BTreeMap::new(),
+            wanted: BTreeSet::new(),
+        }
+    }
+
+    /// How the queues are declared.
+    pub fn declaration(&self) -> &'static Declaration {
+        let unordered: &Declaration = &[];
+        let right = if self.setting.order == Order::Unordered { unordered } else { self.site.ordered };
+        self.setting.declaration.unwrap_or(right)
+    }
+
+    /// Publishes `count` messages of 1 KB over all queues, each key always to one queue.
+    pub fn publish(&mut self, count: usize, keys: usize) {
+        let queues = self.queues.clone();
+        let mut batches: Vec<Vec<Outgoing>> = vec![Vec::new(); queues.len()];
+        for index in 0..count {
+            let key = index % keys.max(queues.len());
+            let body = format!("{{\"index\":{index},\"filler\":\"{}\"}}", "x".repeat(980)).into_bytes();
+            batches[key % queues.len()]
+                .push(Outgoing { key: Some(format!("key-{key}")), ..Outgoing::of(body) });
+        }
+        for (queue, batch) in queues.iter().zip(batches) {
+            self.publish_to(queue, batch);
+        }
+    }
+
+    /// Publishes to one queue, and notes what must be delivered. Their places.
+    pub fn publish_to(&mut self, queue: &str, messages: Vec<Outgoing>) -> Vec<u64> {
+        let next = self.places.entry(queue.to_owned()).or_default();
+        let (mut places, mut outgoing) = (Vec::new(), Vec::new());
+        for message in messages {
+            let id = message.id.clone().or_else(|| Some(format!("{queue}-{next}")));
+            outgoing.push(Outgoing { place: Some(*next), id, ..message });
+            places.push(*next);
+            *next += 1;
+        }
+        self.publisher.publish(queue, &outgoing);
+        let name: Arc<str> = queue.into();
+        for (message, place) in outgoing.iter().zip(&places) {
+            self.wanted.insert((Arc::clone(&name), *place));
+            let key = message.key.as_deref().map(Arc::from);
+            self.note(Event::Published { queue: Arc::clone(&name), position: *place, key });
+        }
+        places
+    }
+
+    /// Publishes bodies to the first queue.
+    pub fn publish_bodies<const N: usize>(&mut self, bodies: [&str; N]) -> Vec<u64> {
+        let queue = self.queues[0].clone();
+        self.publish_to(&queue, bodies.map(Outgoing::of).into())
+    }
+
+    /// A message got a final verdict other than a 2xx.
+    pub fn excuse(&mut self, queue: &str, place: u64, how: lockstep_history::How) {
+        let queue: Arc<str> = queue.into();
+        self.wanted.remove(&(Arc::clone(&queue), place));
+        self.note(Event::Final { at: now_micros(), queue, position: place, how });
+    }
+
+    /// Puts a proxy between a sidecar and the first node.
+    pub fn through_proxy(&mut self, name: &str) -> Proxy {
+        let proxy = Proxy::start(self.site.node.amqp(), 1);
+        self.addresses.insert(name.to_owned(), vec![proxy.address().to_owned()]);
+        proxy
+    }
+
+    /// Writes the file that names a sidecar's queues, as the operator does: a new file takes the old one's place.
+    pub fn assign(&mut self, name: &str, queues: &[&str]) {
+        let file = self.folder.join(format!("{name}.assignment"));
+        let new = file.with_extension("new");
+        fs::write(&new, serde_json::to_string(queues).unwrap()).unwrap();
+        fs::rename(&new, &file).unwrap();
+        self.assignments.insert(name.to_owned(), file);
+    }
+
+    /// Starts a sidecar and waits until it is ready.
+    pub fn join(&mut self, name: &str) {
+        self.start(name);
+        self.await_ready(name);
+    }
+
+    /// Starts a sidecar.
+    pub fn start(&mut self, name: &str) {
+        let options = self.options(name);
+        self.start_sidecar(&options);
+    }
+
+    /// Waits until `check --connect` ends as wanted for such a sidecar.
+    pub fn await_check(&self, name: &str, wanted: impl Fn(Option<i32>, &str) -> bool) {
+        self.await_checked(&self.options(name), wanted);
+    }
+
+    fn options(&self, name: &str) -> SidecarOptions {
+        SidecarOptions {
+            name: name.to_owned(),
+            spec: self.spec(name),
+            client_id: name.to_owned(),
+            callback: self.callback.clone().unwrap_or_else(|| self.app.url(name)),
+            state: None,
+            credentials: self.credentials(),
+            assignment: self.assignments.get(name).cloned(),
+        }
+    }
+
+    fn spec(&self, name: &str) -> String {
+        let node = vec![self.site.node.amqp().to_owned()];
+        let addresses = self.addresses.get(name).unwrap_or(&node);
+        let scheme = if self.setting.more.contains("tls:") { "amqps" } else { "amqp" };
+        let urls: Vec<String> = addresses.iter().map(|address| format!("\"{scheme}://{address}\"")).collect();
+        let mode = match self.setting.order {
+            Order::PerQueue => "PerQueue",
+            Order::PerKey => "PerKey",
+            Order::Unordered => "Unordered",
+        };
+        let mut spec = String::from("  source:\n    rabbitmq:\n");
+        writeln!(spec, "      urls: [{}]", urls.join(", ")).unwrap();
+        writeln!(spec, "      queues: [{}]", self.queues.join(", ")).unwrap();
+        if self.setting.management {
+            writeln!(spec, "      management: {{url: \"http://{}\"}}", self.site.node.management()).unwrap();
+        }
+        let key = format!("key: {{from: Header, header: {KEY}}}");
+        spec + &self.setting.source + &self.setting.more + &format!("  ordering: {{mode: {mode}, {key}}}\n")
+    }
+
+    /// A sidecar's word on its source: `reason`, `remedy` and all.
+    pub fn source_of(&self, name: &str) -> serde_json::Value {
+        self.sidecars[name].status()["source"].take()
+    }
+
+    /// Waits until a sidecar gives this reason for its source, and gives all that it says.
+    pub fn await_reason(&self, name: &str, reason: &str) -> String {
+        let mut source = serde_json::Value::Null;
+        let start = Instant::now();
+        while source["reason"] != reason {
+            assert!(start.elapsed() < IDLE, "waited for {reason}: {source}\n{}", self.state());
+            pause(LOOK_EVERY);
+            source = self.source_of(name);
+        }
+        source.to_string().replace('\\', "")
+    }
+
+    /// What the broker counts of the queues together, some moments ago. It counts a new queue some moments later.
+    pub fn counts(&self) -> Counts {
+        let mut sum = Counts::default();
+        for queue in &self.queues {
+            let counts = wait_for("the broker counts a queue", IDLE, || self.publisher.counts(queue));
+            sum.ready += counts.ready;
+            sum.unacknowledged += counts.unacknowledged;
+            sum.consumers += counts.consumers;
+        }
+        sum
+    }
+
+    /// What is neither done nor has another final verdict.
+    fn left(&self) -> BTreeSet<(Arc<str>, u64)> {
+        let mut left = self.wanted.clone();
+        for one in self.deliveries().iter().filter(|one| one.done) {
+            left.remove(&(Arc::clone(&one.queue), one.position));
+        }
+        left
+    }
+
+    /// Waits until all is done, and acknowledged as the broker sees it.
+    pub fn await_end(&self, limit: Duration) {
+        let start = Instant::now();
+        loop {
+            let left = self.left();
+            if left.is_empty() {
+                break;
+            }
+            let some: Vec<_> = left.iter().take(3).collect();
+            assert!(
+                start.elapsed() < limit,
+                "not done within {limit:?}: {} messages, {some:?}\n{:?}\n{}",
+                left.len(),
+                self.counts(),
+                self.state()
+            );
+            pause(LOOK_EVERY);
+        }
+        let mut counts = Counts::default();
+        wait_until("all is acknowledged", SETTLED, || {
+            counts = self.counts();
+            counts.ready == 0 && counts.unacknowledged == 0
+        });
+    }
+
+    /// Lets all sidecars leave, and waits until the broker shows nothing of them any more.
+    pub fn leave_all(&mut self) {
+        let names: Vec<String> = self.sidecars.keys().cloned().collect();
+        names.iter().for_each(|name| self.leave(name));
+        self.site.await_nobody();
+        let ready: u64 = self.queues.iter().map(|queue| self.publisher.ready(queue)).sum();
+        assert_eq!(ready, 0, "messages have gone back to their queue at the end");
+    }
+
+    /// Ends a scenario: all is done and acknowledged, all have left, and the history is clean.
+    pub fn finish(&mut self, limit: Duration) -> Verdict {
+        self.await_end(limit);
+        self.leave_all();
+        self.judge()
+    }
+
+    /// Judges the history and says what it amounts to.
+    pub fn judge(&mut self) -> Verdict {
+        let history: History = self.stage.take_history([]);
+        self.stage.judge_history(&history, &Rules::new(self.setting.order))
+    }
+
+    /// When each queue was first delivered from after a moment, at the latest; in microseconds after it.
+    pub fn await_resumption(&self, since: u64, consumer: Option<&str>) -> u64 {
+        let queues = self.queues.len();
+        let first = |log: &[Delivery]| -> BTreeMap<Arc<str>, u64> {
+            let mut first = BTreeMap::new();
+            let counts = |one: &&Delivery| {
+                one.start > since && consumer.is_none_or(|consumer| &*one.consumer == consumer)
+            };
+            for one in log.iter().filter(counts) {
+                first.entry(Arc::clone(&one.queue)).or_insert(one.start - since);
+            }
+            first
+        };
+        self.await_log("all queues go on", Duration::from_secs(60), |log| first(log).len() == queues);
+        first(&self.deliveries()).into_values().max().unwrap_or_default()
+    }
+}
+
+impl Deref for World<'_> {
+    type Target = Stage;
+
+    fn deref(&self) -> &Stage {
+        &self.stage
+    }
+}
+
+impl DerefMut for World<'_> {
+    fn deref_mut(&mut self) -> &mut Stage {
+        &mut self.stage
+    }
+}

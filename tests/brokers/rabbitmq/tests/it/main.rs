@@ -1,0 +1,10 @@
+//! Runs the scenarios.
+
+use std::process::ExitCode;
+
+use lockstep_tests_rabbitmq::{SCENARIOS, plan::Plan, world::Servers};
+use lockstep_tests_support::runner;
+
+fn main() -> ExitCode {
+    runner::run(SCENARIOS, Servers::start, Plan::from_environment())
+}
