@@ -147,6 +147,8 @@ bench() {
 
 soak() {
   local -x LOCKSTEP_LENGTH=soak LOCKSTEP_SIM_SEEDS=2000 LOCKSTEP_CASES=200000 LOCKSTEP_FUZZ_SECONDS=120
+  # Memory is that of what ships.
+  local -x LOCKSTEP_IMAGE_PROFILE=release
   sim && cargo test --quiet --workspace --test model && fuzz && brokers && cluster
 }
 
