@@ -247,6 +247,9 @@ impl Channel {
             }
         };
         timeout(ANSWER_WITHIN, sent).await.unwrap_or_else(|_| {
+            if let Some(ended) = self.inner.ended() {
+                return Err(ended);
+            }
             let reason = shared.blocked.borrow().clone();
             let reason = reason.unwrap_or_else(|| "too much is unwritten".into());
             Err(AmqpError::Blocked { reason, after: ANSWER_WITHIN })

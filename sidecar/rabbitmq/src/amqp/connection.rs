@@ -1,4 +1,4 @@
-use std::{sync::Arc, time::Duration};
+use std::{io::ErrorKind, sync::Arc, time::Duration};
 
 use tokio::{sync::watch, time::Instant};
 
@@ -68,7 +68,15 @@ impl Connection {
     /// Why there is no connection; each step is bounded by `connect_timeout`.
     pub async fn open(endpoint: &Endpoint, config: &OpenConfig) -> Result<Self, AmqpError> {
         let stream = dial(endpoint, config).await?;
-        Self::over(stream, &endpoint.to_string(), config).await
+        let opened = Self::over(stream, &endpoint.to_string(), config).await;
+        // With TLS 1.3 a broker says only after the handshake that it does not take our certificate.
+        if let Err(AmqpError::Io(cause)) = &opened
+            && config.tls.is_some()
+            && cause.kind() == ErrorKind::InvalidData
+        {
+            return Err(AmqpError::Tls { host: endpoint.host.as_str().into(), cause: Arc::clone(cause) });
+        }
+        opened
     }
 
     /// Agrees with a broker over a stream to it.

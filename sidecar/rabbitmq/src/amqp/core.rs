@@ -204,11 +204,14 @@ impl Core {
                 }
                 self.life = Life::Ending(reason, give_up_at(now));
             }
-            ConnectionMethod::CloseOk => return Err(AmqpError::ClosedByUs),
+            ConnectionMethod::CloseOk if matches!(self.life, Life::Closing(_)) => return Err(AmqpError::ClosedByUs),
             ConnectionMethod::Blocked { reason } => self.blocked = Some(text_of(reason).into()),
             ConnectionMethod::Unblocked => self.blocked = None,
-            ConnectionMethod::Start { .. } | ConnectionMethod::Tune { .. } | ConnectionMethod::OpenOk => {
-                return Err(Malformed::Order("method of the handshake").into());
+            ConnectionMethod::Start { .. }
+            | ConnectionMethod::Tune { .. }
+            | ConnectionMethod::OpenOk
+            | ConnectionMethod::CloseOk => {
+                return Err(Malformed::Order("method on channel 0").into());
             }
         }
         Ok(())

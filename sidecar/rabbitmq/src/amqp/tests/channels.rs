@@ -174,9 +174,12 @@ async fn an_answer_to_nothing_ends_the_connection() {
         let reason = tokio::time::timeout(Duration::from_secs(1), connection.closed()).await.unwrap();
         assert!(matches!(reason, AmqpError::Protocol(_)), "{wrong}: {reason}");
     }
-    let (connection, mut server) = connected(&OpenConfig::default()).await;
-    server.method(5, "003c 000b").await;
-    assert!(matches!(connection.closed().await, AmqpError::Protocol(_)));
+    for (channel, wrong) in [(5, "003c 000b"), (0, "003c 000b"), (0, "000a 0033"), (0, "000a 0029 00")] {
+        let (connection, mut server) = connected(&OpenConfig::default()).await;
+        server.method(channel, wrong).await;
+        let reason = connection.closed().await;
+        assert!(matches!(reason, AmqpError::Protocol(_)), "{wrong}: {reason}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -116,7 +116,8 @@ async fn a_broker_that_asks_for_a_certificate_gets_ours() {
     let chain = file(&folder, "client.crt", &certificate.pem());
     let key = file(&folder, "client.key", &key.serialize_pem());
     open(address, "localhost", TlsFiles { ca: ca.clone(), identity: Some((chain, key)) }).await.unwrap();
-    assert!(open(address, "localhost", TlsFiles { ca, identity: None }).await.is_err());
+    let error = open(address, "localhost", TlsFiles { ca, identity: None }).await.unwrap_err();
+    assert!(matches!(error, AmqpError::Tls { .. }), "{error}");
 }
 
 #[tokio::test]
