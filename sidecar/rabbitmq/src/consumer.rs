@@ -111,14 +111,8 @@ impl Consumer {
         }
     }
 
-    /// Takes what comes until the end; says when the first delivery has come.
-    pub(crate) async fn receive(
-        &self,
-        mut deliveries: Deliveries,
-        clock: Clock,
-        first: impl FnOnce(),
-    ) -> End {
-        let mut first = Some(first);
+    /// Takes what comes until the end.
+    pub(crate) async fn receive(&self, mut deliveries: Deliveries, clock: Clock) -> End {
         loop {
             let mut event = Some(deliveries.next().await);
             let mut state = self.lock();
@@ -138,9 +132,6 @@ impl Consumer {
             }
             drop(state);
             self.changed.notify_one();
-            if let Some(first) = first.take() {
-                first();
-            }
         }
     }
 
@@ -175,6 +166,12 @@ impl Consumer {
     /// When the oldest delivery came that nothing was said of.
     pub(crate) fn oldest(&self) -> Option<Moment> {
         self.lock().unsettled.oldest()
+    }
+
+    /// How many deliveries have come; `None` while some of them are not settled.
+    pub(crate) fn came_and_went(&self) -> Option<u64> {
+        let state = self.lock();
+        state.unsettled.is_empty().then(|| state.unsettled.next())
     }
 
     /// Wakes when something has come or changed since this call.

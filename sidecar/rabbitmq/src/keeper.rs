@@ -24,8 +24,6 @@ enum Wish {
 /// What the other halves and the channels' own tasks tell the keeper.
 #[derive(Debug)]
 pub(crate) enum Report {
-    /// The first delivery came.
-    Delivered { queue: QueueId, channel: u64 },
     /// A channel that consumes ended.
     Ended { queue: QueueId, channel: u64, end: crate::consumer::End },
     /// A settlement was answered.

@@ -1,7 +1,9 @@
 //! One queue's ownership as a state machine without I/O: inputs are what happened, commands what to do.
 //!
-//! A channel is opened, consumed from, and becomes the queue's owner at once or when the broker makes it the single active
-//! consumer. The ownership ends with the channel; a lost connection leaves it in doubt until its lease is over or a new
+//! A queue in order is looked at until nobody consumes it; then a channel is opened, consumes and is the owner. Nobody stands
+//! by as a second consumer: a quorum queue counts the active one only and tells nobody who that is, so that an idle
+//! consumer could not know what it is. The broker's single active consumer stays the fence for those who look at the same
+//! moment. The ownership ends with the channel; a lost connection leaves it in doubt until its lease is over or a new
 //! channel consumes.
 
 #[cfg(test)]
@@ -14,14 +16,22 @@ use lockstep_model::{Epoch, Moment};
 
 use crate::problem::Pace;
 
-/// How often a consumer that stands by asks whether it is the only one left.
-const STANDBY_LOOK: Duration = Duration::from_secs(1);
+/// How often a queue that somebody else consumes is looked at by who wants it.
+const STANDBY: Duration = Duration::from_millis(500);
+/// How soon a consumer that is starved is looked at again.
+const STARVED_LOOK: Duration = Duration::from_secs(1);
+/// So many looks in a row that find messages ready and none with us: the broker has another consumer.
+const STARVED_MOST: u32 = 2;
 /// How soon an unanswered proof of life is asked for again.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// How often a queue that is another's is looked at.
 const WATCH: Duration = Duration::from_secs(5);
 /// How long a queue must be without any consumer before it is taken though it is another's.
 const ORPHANED: Duration = Duration::from_secs(30);
+/// How long an orphan is kept before it is offered to whom it belongs, which can't be seen waiting.
+const ADOPTED_FOR: Duration = Duration::from_secs(120);
+/// How long it must be without a consumer then.
+const ORPHANED_STILL: Duration = Duration::from_secs(5);
 /// A channel that lived so long was a good one: the next failure is the first.
 const HEALTHY: Duration = Duration::from_secs(60);
 /// What is taken off a lease for the time that answers and clocks take.
@@ -42,22 +52,23 @@ pub(crate) enum Input {
     Hinted(Option<bool>),
     /// A connection stands (true) or was lost.
     Connected(bool),
-    /// A channel consumes. The question for its consumers was sent at `sent`.
-    Opened { channel: u64, sent: Moment, consumers: u32 },
+    /// A channel consumes; `sent` is when the last question was sent that the broker answered.
+    Opened { channel: u64, sent: Moment },
+    /// Somebody else has come to consume the queue before a channel did; nothing is left of it.
+    Taken { channel: u64 },
     /// A channel could not be made to consume; nothing is left of it.
     Refused { channel: u64, pace: Pace },
-    /// A delivery came on a channel.
-    Delivered { channel: u64 },
-    /// A look at the queue's consumers, asked for at `sent`, was answered, or not.
-    Looked { channel: u64, sent: Moment, consumers: Option<u32> },
+    /// A look at the queue's consumers, asked for at `sent`, was answered, or not. `starved` = messages are ready, and none
+    /// came to us who have room for them.
+    Looked { channel: u64, sent: Moment, consumers: Option<u32>, starved: bool },
     /// A settlement, written at `sent`, was answered.
     Alive { channel: u64, sent: Moment },
     /// A channel that consumes came to an end. `open` = the consumer only.
     Ended { channel: u64, open: bool, pace: Pace },
     /// A channel is closed, as asked.
     Closed { channel: u64 },
-    /// The consumers of a queue that is another's were counted, or not.
-    Counted(Option<u32>),
+    /// The consumers of a queue that we don't consume were counted, or not.
+    Counted(Result<u32, Pace>),
     /// The ownership is given back.
     Release(Epoch),
     /// What is out has to be given back and taken anew.
@@ -69,8 +80,9 @@ pub(crate) enum Input {
 /// What to do, in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Command {
-    /// Open a channel and consume; [`Input::Opened`] or [`Input::Refused`] follows.
-    Open { channel: u64 },
+    /// Open a channel and consume; [`Input::Opened`], [`Input::Taken`] or [`Input::Refused`] follows. `contested` = others
+    /// may do the same at the same moment.
+    Open { channel: u64, contested: bool },
     /// Count the queue's consumers on a channel that consumes; [`Input::Looked`] follows.
     Look { channel: u64 },
     /// Close a channel; [`Input::Closed`] follows.
@@ -113,15 +125,20 @@ pub(crate) struct Machine {
     connected: bool,
     hint: Option<bool>,
     /// Taken though it is another's, since nobody consumed it.
-    adopted: bool,
+    adopted_until: Option<Moment>,
     orphan_since: Option<Moment>,
+    orphan_wait: Duration,
     watch: Question,
+    /// We gave it back to have it anew.
+    ours: bool,
     link: Link,
     owned: Option<Owned>,
     /// Channels opened so far; the last one's number.
     channels: u64,
     failures: u32,
     retry_at: Moment,
+    /// The last count was answered.
+    seen: bool,
 }
 
 /// The queue's channel.
@@ -129,7 +146,7 @@ pub(crate) struct Machine {
 enum Link {
     None,
     Opening(u64),
-    Consuming { channel: u64, since: Moment, alive: Moment, look: Question },
+    Consuming { channel: u64, since: Moment, look: Question, starved: u32 },
     Closing(u64),
 }
 
@@ -147,7 +164,6 @@ struct Owned {
     /// The connection was lost.
     doubtful: bool,
     revoking: Option<Why>,
-    releasing: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -166,14 +182,17 @@ impl Machine {
             joined: false,
             connected: false,
             hint: None,
-            adopted: false,
+            adopted_until: None,
             orphan_since: None,
+            orphan_wait: ORPHANED,
+            ours: false,
             watch: Question { at: Moment::ZERO, asked: false },
             link: Link::None,
             owned: None,
             channels: 0,
             failures: 0,
             retry_at: Moment::ZERO,
+            seen: false,
         }
     }
 
@@ -186,28 +205,26 @@ impl Machine {
             Input::Hinted(hint) => self.hinted(hint),
             Input::Connected(true) => self.connected = true,
             Input::Connected(false) => self.disconnected(context),
-            Input::Opened { channel, sent, consumers } => self.opened(channel, sent, consumers, context),
+            Input::Opened { channel, sent } => self.opened(channel, sent, context),
+            Input::Taken { channel } if self.link == Link::Opening(channel) => {
+                self.link = Link::None;
+                self.watch.at = context.now + STANDBY;
+            }
             Input::Refused { channel, pace } if self.link == Link::Opening(channel) => {
                 self.link = Link::None;
                 self.failed(pace, context);
             }
-            Input::Delivered { channel } => {
-                if let Link::Consuming { channel: open, alive, .. } = self.link
-                    && open == channel
-                    && self.owned.is_none()
-                {
-                    self.acquire(channel, alive, context);
-                }
+            Input::Looked { channel, sent, consumers, starved } => {
+                self.looked(channel, sent, consumers.filter(|consumers| *consumers > 0), starved, context);
             }
-            Input::Looked { channel, sent, consumers } => self.looked(channel, sent, consumers, context),
             Input::Alive { channel, sent } => self.alive(channel, sent, context),
             Input::Ended { channel, open, pace } => self.ended(channel, open, pace, context),
             Input::Closed { channel } if self.link == Link::Closing(channel) => {
                 self.link = Link::None;
-                self.given_back(context);
+                self.watch.at = context.now;
             }
-            Input::Refused { .. } | Input::Closed { .. } => {}
-            Input::Counted(consumers) => self.counted(consumers, context.now),
+            Input::Refused { .. } | Input::Taken { .. } | Input::Closed { .. } => {}
+            Input::Counted(consumers) => self.counted(consumers, context),
             Input::Release(epoch) => self.release(epoch, context),
             Input::Rewind => self.revoke(Why::Rewind, context),
         }
@@ -218,11 +235,15 @@ impl Machine {
     pub(crate) fn next(&self) -> Option<Moment> {
         let look = match self.link {
             Link::Consuming { look, .. } => (!look.asked).then_some(look.at),
-            Link::None if self.is_wanted() => self.connected.then_some(self.retry_at),
+            Link::None if self.is_wanted() && !self.exclusive => self.connected.then_some(self.retry_at),
+            Link::None if self.is_wanted() && self.connected => {
+                (!self.watch.asked).then_some(self.watch.at.max(self.retry_at))
+            }
             Link::None if self.is_watched() => (!self.watch.asked).then_some(self.watch.at),
             Link::None | Link::Opening(_) | Link::Closing(_) => None,
         };
-        [look, self.owned.map(|owned| owned.deadline)].into_iter().flatten().min()
+        let deadline = self.owned.map(|owned| owned.deadline);
+        [look, deadline, self.adopted_until].into_iter().flatten().min()
     }
 
     /// Whether there is neither ownership nor channel.
@@ -230,8 +251,12 @@ impl Machine {
         self.owned.is_none() && self.link == Link::None
     }
 
-    /// Whether it is owned, or stands by to be.
-    pub(crate) fn is_consuming(&self) -> bool {
+    /// Whether there is a channel that consumes, or the queue is seen to be another's.
+    pub(crate) fn is_reached(&self) -> bool {
+        self.is_consuming() || self.seen
+    }
+
+    fn is_consuming(&self) -> bool {
         matches!(self.link, Link::Consuming { .. })
     }
 
@@ -241,7 +266,7 @@ impl Machine {
 
     /// Whether it is ours to take.
     pub(crate) fn is_wanted(&self) -> bool {
-        self.joined && (self.hint != Some(false) || self.adopted)
+        self.joined && (self.hint != Some(false) || self.adopted_until.is_some())
     }
 
     fn is_watched(&self) -> bool {
@@ -249,6 +274,7 @@ impl Machine {
     }
 
     fn expire(&mut self, context: &mut Context<'_>) {
+        self.adopted_until.take_if(|until| *until <= context.now);
         let Some(owned) = self.owned.filter(|owned| owned.deadline <= context.now) else { return };
         self.owned = None;
         context.commands.push(Command::Lost { epoch: owned.epoch });
@@ -258,85 +284,84 @@ impl Machine {
 
     fn hinted(&mut self, hint: Option<bool>) {
         self.hint = hint;
-        self.adopted &= hint == Some(false);
+        self.adopted_until = None;
         self.orphan_since = None;
+        self.orphan_wait = ORPHANED;
+        // At once, since who had it may just have given it back.
+        self.watch.at = Moment::ZERO;
     }
 
     fn disconnected(&mut self, context: &mut Context<'_>) {
         self.connected = false;
         self.link = Link::None;
-        self.watch.asked = false;
+        self.watch = Question { at: Moment::ZERO, asked: false };
         self.orphan_since = None;
-        match &mut self.owned {
-            Some(owned) if owned.releasing => self.given_back(context),
-            Some(owned) if !owned.doubtful => {
-                owned.doubtful = true;
-                context.commands.push(Command::Doubtful { epoch: owned.epoch });
-            }
-            Some(_) | None => {}
+        self.seen = false;
+        self.ours = false;
+        if let Some(owned) = self.owned.as_mut().filter(|owned| !owned.doubtful) {
+            owned.doubtful = true;
+            context.commands.push(Command::Doubtful { epoch: owned.epoch });
         }
     }
 
-    fn opened(&mut self, channel: u64, sent: Moment, consumers: u32, context: &mut Context<'_>) {
+    fn opened(&mut self, channel: u64, sent: Moment, context: &mut Context<'_>) {
         if self.link != Link::Opening(channel) {
             return;
         }
-        let look = Question { at: context.now + STANDBY_LOOK, asked: false };
-        self.link = Link::Consuming { channel, since: context.now, alive: sent, look };
+        let look = Question { at: sent + self.heartbeat / 2, asked: false };
+        self.link = Link::Consuming { channel, since: context.now, look, starved: 0 };
         // What was out on the old channel is handed out again.
         if let Some(old) = self.owned.take() {
             context.commands.push(Command::Lost { epoch: old.epoch });
         }
         if !self.is_wanted() {
             self.close(context);
-        } else if !self.exclusive || consumers == 1 {
-            self.acquire(channel, sent, context);
+            return;
         }
-    }
-
-    fn acquire(&mut self, channel: u64, sent: Moment, context: &mut Context<'_>) {
+        self.ours = false;
         let epoch = context.epochs.advance();
         let deadline = sent + lease(self.heartbeat);
-        self.owned = Some(Owned { epoch, deadline, doubtful: false, revoking: None, releasing: false });
-        if let Link::Consuming { look, .. } = &mut self.link {
-            look.at = sent + self.heartbeat / 2;
-        }
+        self.owned = Some(Owned { epoch, deadline, doubtful: false, revoking: None });
         context.commands.push(Command::Acquired { channel, epoch, deadline });
     }
 
-    fn looked(&mut self, channel: u64, sent: Moment, consumers: Option<u32>, context: &mut Context<'_>) {
-        let Link::Consuming { channel: open, alive, look, .. } = &mut self.link else { return };
+    fn looked(
+        &mut self,
+        channel: u64,
+        sent: Moment,
+        consumers: Option<u32>,
+        is_starved: bool,
+        context: &mut Context<'_>,
+    ) {
+        let Link::Consuming { channel: open, look, starved, .. } = &mut self.link else { return };
         if *open != channel {
             return;
         }
         look.asked = false;
         // A broker that counts none has no way to the queue's leader: it can't vouch for our being its consumer.
-        let Some(consumers) = consumers.filter(|consumers| *consumers > 0) else {
+        if consumers.is_none() {
             look.at = context.now + LOOK_AGAIN;
             return;
-        };
-        *alive = (*alive).max(sent);
-        if self.owned.is_some() {
+        }
+        if !is_starved || !self.exclusive {
+            *starved = 0;
             self.renew(sent, context);
-            if self.adopted && consumers > 1 {
-                // Who it belongs to is back.
-                self.adopted = false;
+            return;
+        }
+        *starved += 1;
+        look.at = context.now + STARVED_LOOK;
+        if *starved >= STARVED_MOST {
+            self.failed(Pace::Quick, context);
+            if let Some(owned) = self.owned.take() {
+                context.commands.push(Command::Lost { epoch: owned.epoch });
             }
-        } else if consumers == 1 || !self.exclusive {
-            self.acquire(channel, sent, context);
-        } else {
-            look.at = context.now + STANDBY_LOOK;
+            self.close(context);
         }
     }
 
     fn alive(&mut self, channel: u64, sent: Moment, context: &mut Context<'_>) {
-        if let Link::Consuming { channel: open, alive, .. } = &mut self.link
-            && *open == channel
-        {
-            *alive = (*alive).max(sent);
-            if self.owned.is_some() {
-                self.renew(sent, context);
-            }
+        if matches!(self.link, Link::Consuming { channel: open, .. } if open == channel) {
+            self.renew(sent, context);
         }
     }
 
@@ -371,39 +396,55 @@ impl Machine {
         }
     }
 
-    fn counted(&mut self, consumers: Option<u32>, now: Moment) {
-        self.watch = Question { at: now + WATCH, asked: false };
+    fn counted(&mut self, consumers: Result<u32, Pace>, context: &mut Context<'_>) {
+        let now = context.now;
+        let wanted = self.is_wanted();
+        self.watch = Question { at: now + if wanted { STANDBY } else { WATCH }, asked: false };
+        self.seen = consumers.is_ok();
         match consumers {
-            Some(0) => {
+            Ok(0) if wanted => self.open(context),
+            Ok(0) => {
                 let since = *self.orphan_since.get_or_insert(now);
-                self.adopted |= self.hint == Some(false) && now.since(since) >= ORPHANED;
+                if self.hint == Some(false) && now.since(since) >= self.orphan_wait {
+                    self.orphan_wait = ORPHANED_STILL;
+                    self.orphan_since = None;
+                    self.adopted_until = Some(now + ADOPTED_FOR);
+                    self.open(context);
+                }
             }
-            Some(_) | None => self.orphan_since = None,
+            Ok(_) => {
+                self.orphan_since = None;
+                self.orphan_wait = ORPHANED;
+            }
+            Err(pace) => {
+                self.orphan_since = None;
+                self.failed(pace, context);
+                self.watch.at = self.watch.at.max(self.retry_at);
+            }
+        }
+    }
+
+    fn open(&mut self, context: &mut Context<'_>) {
+        if self.link == Link::None && self.connected {
+            self.channels += 1;
+            self.link = Link::Opening(self.channels);
+            let contested = self.exclusive && self.hint != Some(true) && !self.ours;
+            context.commands.push(Command::Open { channel: self.channels, contested });
         }
     }
 
     fn release(&mut self, epoch: Epoch, context: &mut Context<'_>) {
-        let Some(owned) = self.owned.as_mut().filter(|owned| owned.epoch == epoch && !owned.releasing) else {
-            return;
-        };
-        owned.releasing = true;
-        match self.link {
-            Link::Consuming { .. } => self.close(context),
-            // Its channel is gone with the connection.
-            Link::None | Link::Opening(_) => self.given_back(context),
-            Link::Closing(_) => {}
-        }
-    }
-
-    fn given_back(&mut self, context: &mut Context<'_>) {
-        if let Some(owned) = self.owned.take_if(|owned| owned.releasing) {
-            context.commands.push(Command::Released { epoch: owned.epoch });
-        }
+        let Some(owned) = self.owned.take_if(|owned| owned.epoch == epoch) else { return };
+        self.ours = owned.revoking == Some(Why::Rewind);
+        // It ends before the broker reads of it, so that the next owner surely begins later. A channel that is gone with
+        // its connection needs no closing.
+        context.commands.push(Command::Released { epoch });
+        self.close(context);
     }
 
     fn revoke(&mut self, why: Why, context: &mut Context<'_>) {
         let Some(owned) = &mut self.owned else { return };
-        if owned.revoking.is_none() && !owned.releasing && !owned.doubtful {
+        if owned.revoking.is_none() && !owned.doubtful {
             owned.revoking = Some(why);
             context.commands.push(Command::Revoking { epoch: owned.epoch });
         }
@@ -429,7 +470,8 @@ impl Machine {
 
     /// Brings the link nearer to what is wanted.
     fn strive(&mut self, context: &mut Context<'_>) {
-        let (now, wanted, watched, joined) = (context.now, self.is_wanted(), self.is_watched(), self.joined);
+        let (now, joined, exclusive) = (context.now, self.joined, self.exclusive);
+        let (wanted, watched) = (self.is_wanted(), self.is_watched());
         match &mut self.link {
             Link::Consuming { .. } if self.owned.is_none() && !wanted => self.close(context),
             Link::Consuming { channel, look, .. } => {
@@ -444,12 +486,13 @@ impl Machine {
                     self.keep(context);
                 }
             }
-            Link::None if wanted && self.connected && self.retry_at <= now => {
-                self.channels += 1;
-                self.link = Link::Opening(self.channels);
-                context.commands.push(Command::Open { channel: self.channels });
+            Link::None if !self.connected || self.watch.asked => {}
+            Link::None if wanted && !exclusive => {
+                if self.retry_at <= now {
+                    self.open(context);
+                }
             }
-            Link::None if watched && !self.watch.asked && self.watch.at <= now => {
+            Link::None if (wanted && self.retry_at <= now || watched) && self.watch.at <= now => {
                 self.watch.asked = true;
                 context.commands.push(Command::Count);
             }
@@ -459,7 +502,7 @@ impl Machine {
 
     fn keep(&mut self, context: &mut Context<'_>) {
         let Some(owned) = &mut self.owned else { return };
-        if owned.revoking == Some(Why::Hint) && !owned.releasing {
+        if owned.revoking == Some(Why::Hint) {
             owned.revoking = None;
             context.commands.push(Command::RevocationCancelled { epoch: owned.epoch });
         }

@@ -92,6 +92,11 @@ impl<T> Unsettled<T> {
         self.out.iter().find(|entry| !entry.written).map(|entry| entry.arrived)
     }
 
+    /// Whether all that came is settled.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.out.is_empty()
+    }
+
     /// The acknowledgements for these rising tags, all of which are out. Those before which nothing else is out go in one;
     /// each other by itself, since one for several would take those between along.
     pub(crate) fn plan(&self, accepted: &[u64]) -> Vec<Acknowledgement> {

@@ -12,7 +12,7 @@ use tracing::{debug, info, warn};
 
 use super::{
     Report, Wish,
-    jobs::{self, Done, Opened, Order, Verified},
+    jobs::{self, Done, Opened, Order, Verified, jitter},
 };
 use crate::{
     amqp::{AmqpError, Connection},
@@ -240,7 +240,6 @@ impl Driver {
 
     fn report(&mut self, report: Report) {
         match report {
-            Report::Delivered { queue, channel } => self.feed(queue, Input::Delivered { channel }),
             Report::Alive { queue, channel, sent } => self.feed(queue, Input::Alive { channel, sent }),
             Report::Ended { queue, channel, end } => self.ended(queue, channel, &end),
             Report::Rewind { queue, channel, size } => {
@@ -281,8 +280,8 @@ impl Driver {
                 }
             }
             Done::Opened { queue, channel, result } => self.opened(queue, channel, result),
-            Done::Looked { queue, channel, sent, consumers } => {
-                self.feed(queue, Input::Looked { channel, sent, consumers });
+            Done::Looked { queue, channel, sent, consumers, starved } => {
+                self.feed(queue, Input::Looked { channel, sent, consumers, starved });
             }
             Done::Closed { queue, channel, sure } => {
                 if !sure {
@@ -358,11 +357,12 @@ impl Driver {
         }
     }
 
-    fn opened(&mut self, id: QueueId, channel: u64, result: Result<Box<Opened>, Failure>) {
+    fn opened(&mut self, id: QueueId, channel: u64, result: Result<Option<Box<Opened>>, Failure>) {
         let shared = Arc::clone(&self.shared);
         let Some(queue) = self.queue(id) else { return };
-        let Opened { consumer, deliveries, sent, consumers, verified } = match result {
-            Ok(opened) => *opened,
+        let Opened { consumer, deliveries, sent, verified } = match result {
+            Ok(Some(opened)) => *opened,
+            Ok(None) => return self.feed(id, Input::Taken { channel }),
             Err(Failure { pace, problem }) => {
                 if let Some(problem) = problem {
                     shared.problems.set(Rank::Queue, &Arc::clone(&queue.name), problem);
@@ -380,11 +380,10 @@ impl Driver {
         queue.narrow = None;
         queue.consumer = Some(Arc::clone(&consumer));
         tokio::spawn(async move {
-            let first = || shared.report(Report::Delivered { queue: id, channel });
-            let end = consumer.receive(deliveries, shared.config.clock, first).await;
+            let end = consumer.receive(deliveries, shared.config.clock).await;
             shared.report(Report::Ended { queue: id, channel, end });
         });
-        self.feed(id, Input::Opened { channel, sent, consumers });
+        self.feed(id, Input::Opened { channel, sent });
     }
 
     fn counted(&mut self, id: QueueId, consumers: Result<u32, Option<Failure>>) {
@@ -398,7 +397,8 @@ impl Driver {
             }
             Err(_) => {}
         }
-        self.feed(id, Input::Counted(consumers.ok()));
+        let pace = |failure: Option<Failure>| failure.map_or(Pace::Quick, |failure| failure.pace);
+        self.feed(id, Input::Counted(consumers.map_err(pace)));
     }
 
     fn queue(&mut self, id: QueueId) -> Option<&mut Queue> {
@@ -431,7 +431,7 @@ impl Driver {
 
     fn perform(&mut self, id: QueueId, command: Command) {
         match command {
-            Command::Open { channel } => self.open(id, channel),
+            Command::Open { channel, contested } => self.open(id, channel, contested),
             Command::Look { channel } => self.look(id, channel),
             Command::Close { channel } => self.close(id, channel),
             Command::Count => {
@@ -477,7 +477,7 @@ impl Driver {
         }
     }
 
-    fn open(&mut self, id: QueueId, channel: u64) {
+    fn open(&mut self, id: QueueId, channel: u64, contested: bool) {
         let shared = Arc::clone(&self.shared);
         let Link::Up(connection) = &self.link else { return };
         let connection = connection.clone();
@@ -485,6 +485,7 @@ impl Driver {
         let order = Order {
             queue: (id, Arc::clone(&queue.name)),
             channel,
+            contested,
             narrow: queue.narrow,
             verified: queue.verified.clone(),
         };
@@ -537,12 +538,4 @@ impl Driver {
         let queue = self.queues.get(usize::try_from(id.0).ok()?)?;
         queue.consumer.as_ref().filter(|consumer| consumer.number == channel).map(Arc::clone)
     }
-}
-
-/// Any number.
-fn jitter() -> u16 {
-    let mut bytes = [0; 2];
-    // Without randomness the members come at once, which is no more than a nuisance.
-    let _: Result<(), _> = getrandom::fill(&mut bytes);
-    u16::from_le_bytes(bytes)
 }

@@ -19,6 +19,10 @@ use crate::{
 /// How long a channel waits for room for a body before it is tried again.
 const ROOM_WITHIN: Duration = Duration::from_secs(5);
 
+/// Who may take a queue at the same moment as others waits for any time up to this and looks once more: consuming takes some
+/// milliseconds, so that one of them is seen by the others.
+const CONTEST: Duration = Duration::from_millis(400);
+
 /// What a job brings back.
 #[derive(Debug)]
 pub(super) enum Done {
@@ -28,13 +32,15 @@ pub(super) enum Done {
     Opened {
         queue: QueueId,
         channel: u64,
-        result: Result<Box<Opened>, Failure>,
+        /// `None` = somebody else consumes it.
+        result: Result<Option<Box<Opened>>, Failure>,
     },
     Looked {
         queue: QueueId,
         channel: u64,
         sent: Moment,
         consumers: Option<u32>,
+        starved: bool,
     },
     /// `sure` = the broker has said so, or the connection is over.
     Closed {
@@ -56,7 +62,6 @@ pub(super) struct Opened {
     pub(super) consumer: Arc<Consumer>,
     pub(super) deliveries: Deliveries,
     pub(super) sent: Moment,
-    pub(super) consumers: u32,
     pub(super) verified: Verified,
 }
 
@@ -73,6 +78,8 @@ pub(crate) struct Verified {
 pub(super) struct Order {
     pub(super) queue: (QueueId, QueueName),
     pub(super) channel: u64,
+    /// Others may do the same at the same moment.
+    pub(super) contested: bool,
     /// A body of that size must have room; it comes alone.
     pub(super) narrow: Option<u64>,
     /// Known from an earlier channel of this connection.
@@ -105,11 +112,11 @@ pub(super) async fn connect(shared: Arc<Shared>, from: usize) -> Done {
 /// Opens a channel and consumes.
 pub(super) async fn open(shared: Arc<Shared>, connection: Connection, order: Order) -> Done {
     let (queue, channel) = (order.queue.0, order.channel);
-    let result = open_channel(&shared, &connection, order).await.map(Box::new);
+    let result = open_channel(&shared, &connection, order).await.map(|opened| opened.map(Box::new));
     Done::Opened { queue, channel, result }
 }
 
-async fn open_channel(shared: &Shared, connection: &Connection, order: Order) -> Result<Opened, Failure> {
+async fn open_channel(shared: &Shared, connection: &Connection, order: Order) -> Result<Option<Opened>, Failure> {
     let config = &shared.config;
     let name = Arc::clone(&order.queue.1);
     if let Some(size) = order.narrow
@@ -125,14 +132,19 @@ async fn open_channel(shared: &Shared, connection: &Connection, order: Order) ->
     let (channel, deliveries) = connection.open_channel().await.map_err(failed)?;
     let prefetch = if order.narrow.is_some() { 1 } else { shared.prefetch.count };
     channel.qos(prefetch.try_into().unwrap_or(std::num::NonZeroU16::MIN)).await.map_err(failed)?;
-    channel.declare_passive(&name).await.map_err(failed)?;
-    channel.consume(&name, "", &Fields::new()).await.map_err(failed)?;
-    let sent = shared.now();
+    if order.contested {
+        tokio::time::sleep(CONTEST * u32::from(jitter()) / u32::from(u16::MAX)).await;
+    }
     let QueueInfo { consumers, .. } = channel.declare_passive(&name).await.map_err(failed)?;
+    if consumers > 0 && config.ordering.is_ordered() {
+        return Ok(None);
+    }
+    let sent = shared.now();
+    channel.consume(&name, "", &Fields::new()).await.map_err(failed)?;
     let keeps_origin = matches!(config.dead_letter, crate::config::DeadLetter::Queue(_));
     let facts = (verified.may_reject, order.narrow.is_some(), keeps_origin);
     let consumer = Arc::new(Consumer::new(order.queue, order.channel, channel, facts));
-    Ok(Opened { consumer, deliveries, sent, consumers, verified })
+    Ok(Some(Opened { consumer, deliveries, sent, verified }))
 }
 
 impl Shared {
@@ -239,9 +251,12 @@ fn management_failed(url: &str, error: &ManagementError) -> Problem {
 /// Counts a queue's consumers on its channel.
 pub(super) async fn look(shared: Arc<Shared>, consumer: Arc<Consumer>) -> Done {
     let sent = shared.now();
-    let answer = consumer.channel.declare_passive(&consumer.name).await;
-    let consumers = answer.ok().map(|info| info.consumers);
-    Done::Looked { queue: consumer.queue, channel: consumer.number, sent, consumers }
+    let before = consumer.came_and_went();
+    let info = consumer.channel.declare_passive(&consumer.name).await.ok();
+    let nothing_came = before.is_some() && before == consumer.came_and_went();
+    let starved = nothing_came && info.is_some_and(|info| info.messages > 0);
+    let consumers = info.map(|info| info.consumers);
+    Done::Looked { queue: consumer.queue, channel: consumer.number, sent, consumers, starved }
 }
 
 /// Closes a channel.
@@ -267,4 +282,12 @@ pub(super) async fn count(
         error.close().is_some().then(|| of_channel(&error, &name, &shared.config))
     });
     Done::Counted { queue, consumers }
+}
+
+/// Any number.
+pub(super) fn jitter() -> u16 {
+    let mut bytes = [0; 2];
+    // Without randomness the members come at once, which is no more than a nuisance.
+    let _: Result<(), _> = getrandom::fill(&mut bytes);
+    u16::from_le_bytes(bytes)
 }

@@ -12,7 +12,7 @@ impl Driver {
             return;
         }
         let up = matches!(self.link, Link::Up(_));
-        let reached = |queue: &super::Queue| queue.machine.is_consuming() || !queue.machine.is_wanted();
+        let reached = |queue: &super::Queue| queue.machine.is_reached();
         let connected = up && (self.queues.iter().any(reached) || self.leaving != Leaving::No);
         let problem = self.shared.problems.first().or_else(|| self.idle());
         let state = SourceState {
