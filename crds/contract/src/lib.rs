@@ -28,8 +28,8 @@ pub use mistake::{Mistake, Mistakes, Rule, Warning};
 pub use parse::{Parsed, Strictness, parse, parse_mounted};
 pub use schema::schema_of;
 pub use source::{
-    ActiveMq, ActiveMqMode, Management, QueueOwnership, RabbitMq, RocketMq, SecretKeyRef, SecretRef, Source, SourceKind,
-    StartPosition, StartPositionType, Subscription, Tls, TlsMode,
+    ActiveMq, ActiveMqMode, Management, QueueOwnership, RabbitMq, RocketMq, SecretKeyRef, SecretRef, Source,
+    SourceKind, StartPosition, StartPositionType, Subscription, Tls, TlsMode,
 };
 pub use spec::{
     API_VERSION, ConsumerGroup, ConsumerGroupSpec, DeadLetter, DeadLetterPolicy, Drain, KIND, KeyFrom,

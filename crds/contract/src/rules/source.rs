@@ -218,14 +218,16 @@ fn acknowledgement_timeout(rabbitmq: &At<'_>, attempt: &At<'_>, out: &mut Collec
         return;
     }
     let at = rabbitmq.get("acknowledgementTimeoutSeconds");
-    let seconds = |at: &At<'_>, default: Duration| if at.is_given() { at.number() } else { Some(default.as_secs()) };
+    let seconds =
+        |at: &At<'_>, default: Duration| if at.is_given() { at.number() } else { Some(default.as_secs()) };
     let (Some(within), Some(attempt)) =
         (seconds(&at, defaults::ACKNOWLEDGEMENT_TIMEOUT), seconds(attempt, defaults::TIMEOUT))
     else {
         return;
     };
     if attempt.saturating_mul(2) > within {
-        let problem = format!("is {within}, shorter than two attempts (`delivery.timeoutSeconds`: {attempt})");
+        let problem =
+            format!("is {within}, shorter than two attempts (`delivery.timeoutSeconds`: {attempt})");
         let remedy = format!(
             "lower delivery.timeoutSeconds to {} or less, or raise consumer_timeout in the broker and this with it",
             within / 2
