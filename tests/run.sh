@@ -131,7 +131,13 @@ brokers() {
   bash tests/brokers/rocketmq/rocketmq.sh fetch || return
   ROCKETMQ_VERSION=4.9.7 bash tests/brokers/rocketmq/rocketmq.sh fetch || return
   bash tests/brokers/rocketmq/rocketmq.sh peer-classpath >/dev/null || return
-  LOCKSTEP_BROKERS=${LOCKSTEP_LENGTH:-normal} cargo test --quiet --workspace --test rocketmq
+  bash tests/brokers/rabbitmq/rabbitmq.sh fetch || return
+  RABBITMQ_VERSION=4.0 bash tests/brokers/rabbitmq/rabbitmq.sh fetch || return
+  local -x LOCKSTEP_BROKERS=${LOCKSTEP_LENGTH:-normal}
+  local rc=0
+  cargo test --quiet --workspace --test rocketmq || rc=1
+  cargo test --quiet --workspace --test rabbitmq || rc=1
+  return $rc
 }
 
 bench() {

@@ -96,12 +96,15 @@ pub struct Rules {
     pub apart: BTreeSet<String>,
     /// Microseconds by which an application may notice late that a request was broken off.
     pub slack: u64,
+    /// Whether a queue may have several owners at once, as where a broker shares an unordered queue out among them. Then an
+    /// older ownership may send beside a newer one.
+    pub shared: bool,
 }
 
 impl Rules {
-    /// Everything must be complete, and only our own consumers took part.
+    /// Everything must be complete, only our own consumers took part, and each queue has one owner.
     pub const fn new(order: Order) -> Self {
-        Self { order, complete: true, apart: BTreeSet::new(), slack: 1_000_000 }
+        Self { order, complete: true, apart: BTreeSet::new(), slack: 1_000_000, shared: false }
     }
 }
 

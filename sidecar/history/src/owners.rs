@@ -12,7 +12,7 @@ pub(crate) fn check(model: &Model, rules: &Rules, verdict: &mut Verdict) {
     let mut open: BTreeMap<Line, Vec<&Post>> = BTreeMap::new();
     let mut costs: BTreeMap<(usize, Line), u64> = BTreeMap::new();
     for post in &model.posts {
-        if let Some(epoch) = post.epoch {
+        if let Some(epoch) = post.epoch.filter(|_| !rules.shared) {
             let newest = newest.entry(&post.queue).or_default();
             if epoch < *newest {
                 let newest = *newest;

@@ -165,6 +165,17 @@ fn an_old_owner_that_sends_again_is_found() {
 }
 
 #[test]
+fn several_owners_of_a_shared_queue_may_send_beside_each_other() {
+    let mut script = Script::with_messages(3);
+    script.epoch = 2;
+    script.deliver(0..1);
+    script.epoch = 1;
+    script.deliver(1..3);
+    let rules = Rules { shared: true, ..Rules::new(Order::Unordered) };
+    assert!(check(&script.history, &rules).is_clean());
+}
+
+#[test]
 fn a_commit_before_the_answer_is_unsafe() {
     let mut script = Script::with_messages(2);
     script.deliver(0..1);

@@ -76,7 +76,9 @@ pub fn closed_connections(site: &Site, plan: &Plan) -> String {
 }
 
 fn reconnects(world: &World<'_>) -> u64 {
-    world.source_of("one")["reconnects"].as_u64().unwrap_or_default()
+    let metrics = world.sidecars["one"].admin("GET", "/metrics").1;
+    let line = metrics.lines().find_map(|line| line.strip_prefix("lockstep_source_reconnects_total "));
+    line.and_then(|number| number.trim().parse().ok()).unwrap_or_default()
 }
 
 /// kill -9 of the broker under load: nothing is sent for what it has handed out before, and all goes on with its data.

@@ -379,7 +379,9 @@ impl<'a> World<'a> {
     /// Judges the history and says what it amounts to.
     pub fn judge(&mut self) -> Verdict {
         let history: History = self.stage.take_history([]);
-        self.stage.judge_history(&history, &Rules::new(self.setting.order))
+        // The broker shares an unordered queue out among its consumers.
+        let shared = self.setting.order == Order::Unordered;
+        self.stage.judge_history(&history, &Rules { shared, ..Rules::new(self.setting.order) })
     }
 
     /// When each queue was first delivered from after a moment, at the latest; in microseconds after it.
