@@ -52,6 +52,8 @@ struct State {
     over: bool,
     /// The last sign of life that the keeper was told of.
     told: Moment,
+    /// The last settlement.
+    written: Moment,
     /// At most as many as the prefetch.
     inbox: VecDeque<RawDelivery>,
     unsettled: Unsettled<Option<Origin>>,
@@ -236,13 +238,19 @@ impl Consumer {
     }
 
     /// The broker has read what it was told of these.
-    pub(crate) fn settled(&self, tags: impl Iterator<Item = u64>) {
+    pub(crate) fn settled(&self, tags: impl Iterator<Item = u64>, now: Moment) {
         let mut state = self.lock();
+        state.written = now;
         for tag in tags {
             if state.unsettled.standing(tag) == Standing::Written {
                 state.unsettled.settled(tag);
             }
         }
+    }
+
+    /// When something was last settled.
+    pub(crate) fn last_written(&self) -> Moment {
+        self.lock().written
     }
 
     /// Whether a sign of life is worth a word to the keeper: not each of thousands a second is.

@@ -70,7 +70,7 @@ impl Settler for RabbitSettler {
         let confirmed =
             if written.is_empty() { Ok(()) } else { self.confirm(&consumer, begun + WITHIN).await };
         if confirmed.is_ok() {
-            consumer.settled(written.into_iter());
+            consumer.settled(written.into_iter(), self.shared.now());
         }
         let answer = |progress| match progress {
             Progress::Over(result) => result,

@@ -87,7 +87,7 @@ impl Wanted<'_> {
         }
         let limits_all = self.version.is_none_or(|version| version >= Version::LIMITS_ALL);
         // 20 by default from 4.0 on.
-        let limit = found.limit.or(limits_all.then_some(20)).filter(|limit| *limit >= 0)?;
+        let limit = found.limit.or_else(|| limits_all.then_some(20)).filter(|limit| *limit >= 0)?;
         let ordered = self.config.ordering.is_ordered();
         if found.dead_letter_exchange {
             if self.config.block {

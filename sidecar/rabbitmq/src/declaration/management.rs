@@ -57,7 +57,9 @@ pub(crate) fn of_json(body: &[u8]) -> Option<Declaration> {
         kind: queue.kind.as_deref().or(named).map_or(Kind::Classic, Kind::of),
         single_active: argument("x-single-active-consumer").and_then(Value::as_bool).unwrap_or(false),
         limit,
-        dead_letter_exchange: argument("x-dead-letter-exchange").or(policy("dead-letter-exchange")).is_some(),
+        dead_letter_exchange: argument("x-dead-letter-exchange")
+            .or_else(|| policy("dead-letter-exchange"))
+            .is_some(),
         with_policies: true,
     })
 }

@@ -67,13 +67,17 @@ impl Probe {
             ("durable", Some(value)) if value != self.durable => self.durable = value,
             // Declared by us it would be another queue.
             ("durable" | "auto_delete" | "exclusive", _) => return Learned::Nothing,
-            (name, _) => match current.value(believed) {
-                // Told what was believed: it would be told for ever.
-                Some(value) if believed == value.as_ref() => return Learned::Nothing,
-                Some(Some(value)) => drop(self.arguments.insert(name.to_owned(), value)),
-                Some(None) => drop(self.arguments.remove(name)),
-                None => return Learned::Nothing,
-            },
+            (name, _) => {
+                let value = current.value(believed);
+                // Told what was believed, it would be told for ever; and what can't be read can't be declared.
+                if believed == value.as_ref() || (value.is_none() && current != Current::None) {
+                    return Learned::Nothing;
+                }
+                match value {
+                    Some(value) => drop(self.arguments.insert(name.to_owned(), value)),
+                    None => drop(self.arguments.remove(name)),
+                }
+            }
         }
         Learned::Something
     }
@@ -115,12 +119,11 @@ enum Current<'a> {
 }
 
 impl Current<'_> {
-    /// The value, typed as the believed one where the broker does not name the type; `Some(None)` = the queue has none.
-    fn value(self, believed: Option<&Value>) -> Option<Option<Value>> {
+    /// The value, typed as the believed one where the broker does not name the type; `None` when it has none or can't be read.
+    fn value(self, believed: Option<&Value>) -> Option<Value> {
         let int = |text: &str| text.parse().ok().map(Value::Int);
         let bool = |text: &str| text.parse().ok().map(Value::Bool);
-        let value = match (self, believed) {
-            (Self::None, _) => return Some(None),
+        match (self, believed) {
             // Names of types as in Erlang's client (amqp_field_type).
             (Self::Typed(text, "longstr" | "binary"), _) | (Self::Plain(text), Some(Value::Text(_))) => {
                 Some(Value::Text(text.to_owned()))
@@ -135,9 +138,8 @@ impl Current<'_> {
             )
             | (Self::Plain(text), Some(Value::Int(_))) => int(text),
             (Self::Typed(text, "bool"), _) | (Self::Plain(text), Some(Value::Bool(_))) => bool(text),
-            (Self::Typed(..), _) | (Self::Plain(_), None) => None,
-        };
-        value.map(Some)
+            (Self::None | Self::Typed(..), _) | (Self::Plain(_), None) => None,
+        }
     }
 }
 

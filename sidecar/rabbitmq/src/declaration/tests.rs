@@ -125,13 +125,13 @@ async fn order_wants_a_single_active_consumer_on_a_queue_that_keeps_it() {
     assert_eq!(judged(&config, OLD, &good), (None, vec![]));
     let several = Declaration { single_active: false, ..good.clone() };
     assert_eq!(judged(&config, OLD, &several), (Some(reason::NOT_SINGLE_ACTIVE), vec![]));
-    let classic = Declaration { kind: Kind::Classic, ..good.clone() };
+    let classic = Declaration { kind: Kind::Classic, ..good };
     assert_eq!(judged(&config, OLD, &classic), (Some(reason::CLASSIC_QUEUE), vec![]));
     assert_eq!(judged(&config, Version(3, 11, 4), &classic), (Some(reason::CLASSIC_QUEUE), vec![]));
     for fixed in [Version(3, 10, 13), Version(3, 11, 5), NEW] {
         assert_eq!(judged(&config, fixed, &classic), (None, vec![reason::CLASSIC_QUEUE]));
     }
-    let stream = Declaration { kind: Kind::Stream, ..good.clone() };
+    let stream = Declaration { kind: Kind::Stream, ..good };
     assert_eq!(judged(&config, OLD, &stream).0, Some(reason::STREAM_UNSUPPORTED));
     let strange = Declaration { kind: Kind::Other("x-delayed".to_owned()), ..good };
     assert_eq!(judged(&config, OLD, &strange).0, Some(reason::QUEUE_TYPE_UNSUPPORTED));

@@ -507,7 +507,7 @@ impl Driver {
     fn close(&mut self, id: QueueId, channel: u64) {
         let Some(consumer) = self.consumer(id, channel) else { return };
         consumer.over();
-        self.jobs.push(Box::pin(jobs::close(consumer)));
+        self.jobs.push(Box::pin(jobs::close(Arc::clone(&self.shared), consumer)));
     }
 
     fn acquired(&mut self, id: QueueId, channel: u64, epoch: Epoch, deadline: Moment) {

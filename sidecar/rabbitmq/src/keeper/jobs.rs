@@ -23,6 +23,12 @@ const ROOM_WITHIN: Duration = Duration::from_secs(5);
 /// milliseconds, so that one of them is seen by the others.
 const CONTEST: Duration = Duration::from_millis(400);
 
+/// The broker keeps settlements of a quorum queue to itself while so many of a channel are on their way to it, and forgets
+/// what it keeps when the channel closes, answered or not. Fewer unsettled deliveries never make so many.
+const STASHED_FROM: u16 = 32;
+/// So long after the last one they have arrived.
+const APPLIED_WITHIN: Duration = Duration::from_millis(100);
+
 /// What a job brings back.
 #[derive(Debug)]
 pub(super) enum Done {
@@ -116,7 +122,11 @@ pub(super) async fn open(shared: Arc<Shared>, connection: Connection, order: Ord
     Done::Opened { queue, channel, result }
 }
 
-async fn open_channel(shared: &Shared, connection: &Connection, order: Order) -> Result<Option<Opened>, Failure> {
+async fn open_channel(
+    shared: &Shared,
+    connection: &Connection,
+    order: Order,
+) -> Result<Option<Opened>, Failure> {
     let config = &shared.config;
     let name = Arc::clone(&order.queue.1);
     if let Some(size) = order.narrow
@@ -260,7 +270,11 @@ pub(super) async fn look(shared: Arc<Shared>, consumer: Arc<Consumer>) -> Done {
 }
 
 /// Closes a channel.
-pub(super) async fn close(consumer: Arc<Consumer>) -> Done {
+pub(super) async fn close(shared: Arc<Shared>, consumer: Arc<Consumer>) -> Done {
+    if shared.prefetch.count >= STASHED_FROM {
+        let since = shared.now().since(consumer.last_written());
+        tokio::time::sleep(APPLIED_WITHIN.saturating_sub(since)).await;
+    }
     let sure = !matches!(consumer.channel.close().await, Err(AmqpError::Timeout { .. }));
     Done::Closed { queue: consumer.queue, channel: consumer.number, sure }
 }
