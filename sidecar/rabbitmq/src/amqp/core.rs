@@ -204,7 +204,9 @@ impl Core {
                 }
                 self.life = Life::Ending(reason, give_up_at(now));
             }
-            ConnectionMethod::CloseOk if matches!(self.life, Life::Closing(_)) => return Err(AmqpError::ClosedByUs),
+            ConnectionMethod::CloseOk if matches!(self.life, Life::Closing(_)) => {
+                return Err(AmqpError::ClosedByUs);
+            }
             ConnectionMethod::Blocked { reason } => self.blocked = Some(text_of(reason).into()),
             ConnectionMethod::Unblocked => self.blocked = None,
             ConnectionMethod::Start { .. }

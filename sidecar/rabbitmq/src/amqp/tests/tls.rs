@@ -63,8 +63,11 @@ async fn serve(authority: &Authority, name: &str, clients: Option<&Authority>) -
             let Ok(stream) = acceptor.accept(stream).await else { continue };
             let mut server = Server::new(stream);
             server.agree().await;
-            server.answer(1, "0014 000a 00", "0014 000b 00000000").await;
-            server.next().await;
+            // A client that leaves at once opens no channel.
+            if let Some((_, 1, _)) = server.next().await {
+                server.method(1, "0014 000b 00000000").await;
+                server.next().await;
+            }
         }
     });
     address
@@ -117,7 +120,8 @@ async fn a_broker_that_asks_for_a_certificate_gets_ours() {
     let key = file(&folder, "client.key", &key.serialize_pem());
     open(address, "localhost", TlsFiles { ca: ca.clone(), identity: Some((chain, key)) }).await.unwrap();
     let error = open(address, "localhost", TlsFiles { ca, identity: None }).await.unwrap_err();
-    assert!(matches!(error, AmqpError::Tls { .. }), "{error}");
+    // With TLS 1.3 the refusal comes after the handshake, and a reset can overtake it.
+    assert!(matches!(error, AmqpError::Tls { .. } | AmqpError::Io(_) | AmqpError::ClosedByPeer), "{error}");
 }
 
 #[tokio::test]
