@@ -283,11 +283,12 @@ impl Node {
         })
     }
 
-    /// The names that clients gave to the connections that are open, and how many channels and consumers there are.
+    /// The names that clients gave to the connections that are open, and how many channels and consumers there are. What a
+    /// deleted queue's consumers were is not counted, as the API goes on telling them.
     ///
     /// # Panics
     /// When the management API does not answer.
-    pub fn sessions(&self) -> (Vec<String>, usize, usize) {
+    pub fn sessions(&self) -> (Vec<String>, usize, u64) {
         let list = |path: &str| {
             let what = format!("the management API tells {path}");
             wait_for(&what, PATIENCE, || self.api("GET", path, "")?.as_array().cloned())
@@ -297,7 +298,8 @@ impl Node {
             properties["connection_name"].as_str().unwrap_or_default().to_owned()
         };
         let connections = list("/connections").iter().map(name).collect();
-        (connections, list("/channels").len(), list("/consumers").len())
+        let consumers = list("/queues").iter().filter_map(|queue| queue["consumers"].as_u64()).sum();
+        (connections, list("/channels").len(), consumers)
     }
 
     fn wire(&self) -> Wire {

@@ -34,7 +34,9 @@ impl Wanted<'_> {
             self.kind(found, &mut judgement.warnings).or_else(|| self.limit(found, &mut judgement.warnings));
         judgement.refused = refused;
         let by_broker = self.config.dead_letter == DeadLetter::Broker;
-        if by_broker && !found.dead_letter_exchange && found.with_policies {
+        // With `Block` nothing is dead-lettered but by hand, and who does that is told then.
+        let gives_up = !self.config.block;
+        if by_broker && gives_up && !found.dead_letter_exchange && found.with_policies {
             judgement.warnings.push(self.problem(
                 reason::DEAD_LETTER_UNSUPPORTED,
                 "has no dead-letter exchange, so that the broker would drop what is dead-lettered; such messages wait",
@@ -141,17 +143,24 @@ impl Wanted<'_> {
     }
 }
 
-/// The command that declares the queue as it should be.
+/// The command that declares the queue as it should be. Which one that is for a release that is not known is said in words:
+/// before 4.0 a limit of -1 drops messages.
 pub(crate) fn right(config: &Config, queue: &str, version: Option<Version>) -> String {
     let mut arguments = "\"x-queue-type\":\"quorum\"".to_owned();
     if config.ordering.is_ordered() {
         arguments.push_str(",\"x-single-active-consumer\":true");
     }
-    if config.block && version.is_none_or(|version| version >= Version::LIMITS_ALL) {
+    let limits_all = version.map(|version| version >= Version::LIMITS_ALL);
+    if config.block && limits_all == Some(true) {
         arguments.push_str(",\"x-delivery-limit\":-1");
     }
+    let from_then_on = if config.block && limits_all.is_none() {
+        "; on RabbitMQ 4.0 and later with \"x-delivery-limit\":-1 among the arguments"
+    } else {
+        ""
+    };
     format!(
-        "rabbitmqadmin -V '{}' declare queue name='{queue}' durable=true arguments='{{{arguments}}}'",
+        "rabbitmqadmin -V '{}' declare queue name='{queue}' durable=true arguments='{{{arguments}}}'{from_then_on}",
         config.vhost
     )
 }

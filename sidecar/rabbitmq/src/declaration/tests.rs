@@ -168,8 +168,10 @@ async fn a_delivery_limit_that_loses_messages_is_refused() {
 
 #[tokio::test]
 async fn dead_letters_by_the_broker_want_an_exchange() {
-    let config = Config { dead_letter: DeadLetter::Broker, ..config() };
+    let blocks = Config { dead_letter: DeadLetter::Broker, ..config() };
     let seen = Declaration { with_policies: true, ..quorum() };
+    assert_eq!(judged(&blocks, OLD, &seen), (None, vec![]));
+    let config = Config { block: false, ..blocks };
     assert_eq!(judged(&config, OLD, &seen), (None, vec![reason::DEAD_LETTER_UNSUPPORTED]));
     let with_exchange = Declaration { dead_letter_exchange: true, ..seen };
     assert_eq!(judged(&config, OLD, &with_exchange), (None, vec![]));
@@ -180,7 +182,10 @@ async fn the_right_declaration_is_that_of_the_mode_and_release() {
     let mut config = config();
     let old = right(&config, "q", Some(OLD));
     assert!(old.ends_with(r#"declare queue name='q' durable=true arguments='{"x-queue-type":"quorum","x-single-active-consumer":true}'"#), "{old}");
-    assert!(right(&config, "q", Some(NEW)).contains(r#""x-delivery-limit":-1"#));
+    assert!(right(&config, "q", Some(NEW)).contains(r#""x-delivery-limit":-1}"#));
+    // Before 4.0 that would drop messages, so that nobody is told to write it who may have such a server.
+    let unknown = right(&config, "q", None);
+    assert!(unknown.contains(r#""x-single-active-consumer":true}'; on RabbitMQ 4.0"#), "{unknown}");
     config.ordering = Ordering::Unordered;
     assert!(!right(&config, "q", Some(OLD)).contains("single"));
 }

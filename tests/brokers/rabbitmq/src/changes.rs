@@ -62,8 +62,10 @@ pub fn memory_alarm(site: &Site, _: &Plan) -> String {
         world.excuse(&poisoned, place, How::DeadLetter);
     }
     let verdict = world.finish(END);
-    assert_eq!(site.node.ready(dead), 4, "a dead letter was published twice");
-    format!("{passed} of 3 dead letters passed the alarm; {verdict}")
+    // The publish that was on its way when the broker stopped to read is repeated, since its fate is not known.
+    let repeated = site.node.ready(dead) - 4;
+    assert!(repeated <= 1, "{repeated} dead letters were published twice");
+    format!("{passed} of 3 dead letters passed the alarm, {repeated} came twice; {verdict}")
 }
 
 /// A queue is deleted while messages of it are out, and declared again: what is left of it is not delivered, the trouble is
@@ -110,6 +112,8 @@ pub fn late_queue(site: &Site, _: &Plan) -> String {
     world.await_deliveries("one", 0, 20, SOON);
     let told = world.await_reason("one", "QueueNotFound");
     assert!(told.contains(&late) && told.contains("declare queue"), "{told}");
+    // On the server of this test that limit would drop messages.
+    assert!(!told.contains("\"x-delivery-limit\":-1}"), "{told}");
     site.node.declare(&late, site.ordered);
     let back = now_micros();
     world.publish_to(&late, vec![Outgoing::of("x"); 20]);

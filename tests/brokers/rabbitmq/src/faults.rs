@@ -1,6 +1,6 @@
 //! Sidecars, connections, brokers and nodes are killed.
 
-use std::{collections::BTreeSet, net::TcpStream, sync::Arc, thread, time::Duration};
+use std::{collections::BTreeSet, net::TcpStream, thread, time::Duration};
 
 use lockstep_history::Order;
 use lockstep_tests_support::{
@@ -169,10 +169,11 @@ pub fn storm(site: &Site, plan: &Plan) -> String {
         let rules = bodies.iter().zip(acts).map(|(body, act)| Rule::body(body, act).times(10).after(WORK));
         rules.chain([Rule::always(Act::Answer(200)).after(WORK)]).collect()
     };
-    world.publish(plan.storm, 100);
+    world.publish(plan.storm / 6, 100);
     ["a", "b"].iter().for_each(|name| world.start(name));
     for round in 0..6 {
         world.app.set_rules(trouble());
+        world.publish(plan.storm / 6, 100);
         world.await_log("it goes on", SOON, more(&world, plan.storm / 12));
         match round % 3 {
             0 => {
@@ -191,8 +192,6 @@ pub fn storm(site: &Site, plan: &Plan) -> String {
             }
         }
     }
-    let done: BTreeSet<(Arc<str>, u64)> =
-        world.deliveries().into_iter().map(|one| (one.queue, one.position)).collect();
     let verdict = world.finish(END);
-    format!("{} messages seen before the end; {verdict}", done.len())
+    format!("{verdict}")
 }
