@@ -48,7 +48,12 @@ const WALLS: &[Wall] = &[
     Wall {
         folder: "sidecar/rocketmq",
         may_use: &["lockstep-model", "lockstep-broker"],
-        never: &["lockstep_core", "lockstep_embedded", "reqwest", "axum"],
+        never: &["lockstep_core", "lockstep_embedded", "lockstep_rabbitmq", "reqwest", "axum"],
+    },
+    Wall {
+        folder: "sidecar/rabbitmq",
+        may_use: &["lockstep-model", "lockstep-broker"],
+        never: &["lockstep_core", "lockstep_embedded", "lockstep_rocketmq", "axum", "lapin"],
     },
     Wall {
         folder: "sidecar/app",
@@ -60,6 +65,7 @@ const WALLS: &[Wall] = &[
             "lockstep-history",
             "lockstep-embedded",
             "lockstep-rocketmq",
+            "lockstep-rabbitmq",
         ],
         never: &["kube"],
     },
