@@ -7,7 +7,7 @@ use crate::{
     config::{Config, DeadLetter},
     dead_letter,
     keeper::jobs::verify,
-    problem::{of_channel, of_connection, of_credentials, reason},
+    problem::{hopeless, of_channel, of_connection, of_credentials},
     shared::open_config,
 };
 
@@ -32,7 +32,7 @@ pub struct Finding {
 /// Asks every node whether it can be used, and one of them how the queues were declared. Consumes nothing and changes
 /// nothing. Takes 5 s for each node that does not answer. Empty when all is well.
 pub async fn check(config: &Config) -> Vec<Finding> {
-    let mut findings = prefetch(config);
+    let mut findings: Vec<_> = prefetch(config).into_iter().collect();
     let open = match open_config(config, &format!("{} check", config.name), &Budget::default()).await {
         Ok(open) => open,
         Err(bad) => {
@@ -96,26 +96,7 @@ async fn of_dead_letters(config: &Config, connection: &Connection) -> Option<Fin
 }
 
 /// Whether the acknowledgement timeout can be kept.
-fn prefetch(config: &Config) -> Vec<Finding> {
-    let prefetch = config.prefetch();
-    let timeout = config.acknowledgement_timeout;
-    let message = if prefetch.hopeless {
-        format!(
-            "one attempt may take {:?}, more than half of the broker's acknowledgement timeout of {timeout:?}",
-            config.prefetch.timeout
-        )
-    } else if prefetch.lowered_from.is_some() && prefetch.count < 4 {
-        format!(
-            "no more than {} messages of a queue are taken ahead, since they could not be worked off within half of the \
-             broker's acknowledgement timeout of {timeout:?}",
-            prefetch.count
-        )
-    } else {
-        return Vec::new();
-    };
-    let remedy = "raise consumer_timeout at the broker and acknowledgementTimeoutSeconds, or lower \
-                  delivery.timeoutSeconds"
-        .to_owned();
-    let problem = Problem { reason: reason::ACKNOWLEDGEMENT_TIMEOUT, message, remedy };
-    vec![Finding { severity: Severity::Warning, problem }]
+fn prefetch(config: &Config) -> Option<Finding> {
+    let problem = config.prefetch().hopeless.then(|| hopeless(config))?;
+    Some(Finding { severity: Severity::Warning, problem })
 }

@@ -12,8 +12,9 @@ use crate::amqp::{Credentials, Endpoint, TlsFiles};
 /// More would be handed out ahead of need than the official guide finds of use, and all of it comes again after a crash.
 const PREFETCH_MOST: u32 = 200;
 
-/// What a queue in strict order has ahead: enough to hide the round trip of an acknowledgement, and little to give back.
-const PREFETCH_PER_QUEUE: u32 = 8;
+/// What a queue in strict order has ahead. A quorum queue hands out the next one some milliseconds after an acknowledgement,
+/// so that fewer would wait for it; more may be stashed by the broker (see the closing of channels).
+const PREFETCH_PER_QUEUE: u32 = 31;
 
 /// All settings of the source. Nothing changes after the start but what the hint says; secrets are read again at each
 /// connect.
@@ -224,7 +225,10 @@ pub(crate) mod tests {
     #[tokio::test]
     async fn the_prefetch_fits_the_mode_the_buffer_and_the_acknowledgement_timeout() {
         let mut config = config();
-        assert_eq!(counted(&config), (8, None, false));
+        assert_eq!(counted(&config), (30, Some(31), false));
+        config.acknowledgement_timeout = Duration::from_secs(3600);
+        assert_eq!(counted(&config), (31, None, false));
+        config.acknowledgement_timeout = Duration::from_secs(1800);
         config.ordering = Ordering::PerKey;
         assert_eq!(counted(&config), (30, Some(200), false));
         config.prefetch.timeout = Duration::from_secs(1);

@@ -4,6 +4,8 @@
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
 use lockstep_broker::{BrokerError, Certainty, Class, Problem, Settle};
 use tokio::sync::Mutex;
 
@@ -16,6 +18,8 @@ use crate::{
 };
 
 const DEAD_LETTER: &str = "dead-letter";
+/// The code of AMQP 0-9-1 for it.
+const ACCESS_REFUSED: u16 = 403;
 /// What our own headers begin with.
 const PREFIX: &str = "x-lockstep-";
 
@@ -54,10 +58,10 @@ impl Publisher {
             let message = "there was no connection for it before the lease may be over";
             return Err(refusal(DEAD_LETTER, Class::Transient, reason::TIMED_OUT, message));
         }
-        let confirmation = channel.publish("", target, true, &properties, body).await.map_err(|error| {
-            let certainty = error.certainty();
-            failed(DEAD_LETTER, error, certainty)
-        })?;
+        let confirmation = channel
+            .publish("", target, true, &properties, body)
+            .await
+            .map_err(|error| not_published(&shared.config, error))?;
         self.judge(shared, target, confirmation)
     }
 
@@ -126,6 +130,29 @@ async fn connect(shared: &Shared) -> Result<Connection, BrokerError> {
         }
     }
     Err(refused(of_connection(&last, config)))
+}
+
+/// A refusal of access ends the channel and is no doubt; everything else may have been published.
+fn not_published(config: &Config, error: AmqpError) -> BrokerError {
+    let Some(close) = error.close().filter(|close| close.code == ACCESS_REFUSED) else {
+        let certainty = error.certainty();
+        return failed(DEAD_LETTER, error, certainty);
+    };
+    let problem = Problem {
+        reason: reason::ACCESS_REFUSED,
+        message: format!("dead letters may not be published by this user: {}", close.text),
+        remedy: format!(
+            "give permission: rabbitmqctl set_permissions -p '{}' USER '^$' '^amq\\.default$' '.*'",
+            config.vhost
+        ),
+    };
+    BrokerError {
+        operation: DEAD_LETTER,
+        certainty: Certainty::NotDone,
+        class: Class::Permanent,
+        problem,
+        source: Some(Arc::new(error)),
+    }
 }
 
 /// The queue for dead letters does not exist.

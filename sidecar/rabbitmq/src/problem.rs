@@ -204,6 +204,20 @@ pub(crate) fn of_credentials(bad: &BadCredentials) -> Problem {
     }
 }
 
+/// One attempt does not fit into the acknowledgement timeout.
+pub(crate) fn hopeless(config: &Config) -> Problem {
+    Problem {
+        reason: reason::ACKNOWLEDGEMENT_TIMEOUT,
+        message: format!(
+            "one attempt may take {:?}, more than half of the broker's acknowledgement timeout of {:?}",
+            config.prefetch.timeout, config.acknowledgement_timeout
+        ),
+        remedy: "raise consumer_timeout at the broker and acknowledgementTimeoutSeconds, or lower \
+                 delivery.timeoutSeconds"
+            .to_owned(),
+    }
+}
+
 /// A call of the other halves that failed below.
 pub(crate) fn failed(operation: &'static str, error: AmqpError, certainty: Certainty) -> BrokerError {
     let reason = match &error {

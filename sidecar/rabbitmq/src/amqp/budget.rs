@@ -11,8 +11,9 @@ use super::codec::HEADER_MOST;
 /// What bodies may hold together when nothing else is said.
 const LIMIT: usize = 64 * 1024 * 1024;
 
-/// The largest body that is ever kept; the largest that RabbitMQ takes by default is 128 MiB up to 3.13 and 16 MiB since.
-const LARGEST: u64 = 128 * 1024 * 1024;
+/// The largest body that is ever kept, with its properties; the largest that RabbitMQ takes by default is 128 MiB up to 3.13
+/// and 16 MiB since, and properties are no longer than 1 MiB.
+const LARGEST: u64 = 129 * 1024 * 1024;
 
 /// Bytes that messages (bodies and properties) may hold, shared by all channels that were opened with a clone of it.
 ///

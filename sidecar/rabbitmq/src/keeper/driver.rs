@@ -1,18 +1,19 @@
 //! The keeper's task: takes wishes, reports, answers and the passing of time, and does what the queues' machines say.
 
+mod actions;
 mod source;
 
 use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
 use lockstep_broker::{EpochClock, LeaseEvent, Outbox, QueueTable, SourceState};
-use lockstep_model::{Epoch, Moment, Position, QueueId, QueueName};
+use lockstep_model::{Moment, QueueId, QueueName};
 use tokio::{sync::mpsc, time::sleep_until};
 use tracing::{debug, info, warn};
 
 use super::{
     Report, Wish,
-    jobs::{self, Done, Opened, Order, Verified, jitter},
+    jobs::{self, Done, Opened, Verified, jitter},
 };
 use crate::{
     amqp::{AmqpError, Connection},
@@ -115,6 +116,7 @@ impl Driver {
         mut wishes: mpsc::UnboundedReceiver<Wish>,
         mut reports: mpsc::UnboundedReceiver<Report>,
     ) {
+        self.tell_prefetch();
         let mut hint = self.shared.config.hint.clone();
         hint.mark_changed();
         let mut hinted = true;
@@ -316,6 +318,10 @@ impl Driver {
                 let server = connection.server();
                 info!(product = server.product, version = server.version, "connected to the broker");
                 self.shared.problems.clear(Rank::Connection, "");
+                let heartbeat = connection.heartbeat().min(self.shared.config.heartbeat);
+                for queue in &mut self.queues {
+                    queue.machine.agreed(heartbeat);
+                }
                 self.link = Link::Up(connection);
                 self.feed_all(Input::Connected(true));
             }
@@ -427,115 +433,5 @@ impl Driver {
             self.perform(id, command);
         }
         self.commands = commands;
-    }
-
-    fn perform(&mut self, id: QueueId, command: Command) {
-        match command {
-            Command::Open { channel, contested } => self.open(id, channel, contested),
-            Command::Look { channel } => self.look(id, channel),
-            Command::Close { channel } => self.close(id, channel),
-            Command::Count => {
-                if let (Link::Up(connection), Some(queue)) =
-                    (&self.link, self.queues.iter().find(|queue| queue.id == id))
-                {
-                    let job = jobs::count(
-                        Arc::clone(&self.shared),
-                        connection.clone(),
-                        id,
-                        Arc::clone(&queue.name),
-                    );
-                    self.jobs.push(Box::pin(job));
-                }
-            }
-            Command::Acquired { channel, epoch, deadline } => self.acquired(id, channel, epoch, deadline),
-            Command::Renewed { epoch, deadline } => {
-                if let Some(consumer) = self.shared.owner(id, epoch) {
-                    consumer.renewed(deadline);
-                }
-                self.outbox.push(LeaseEvent::Renewed { queue: id, epoch, deadline: Some(deadline) });
-            }
-            Command::Doubtful { epoch } => {
-                if let Some(consumer) = self.shared.owner(id, epoch) {
-                    consumer.doubtful();
-                }
-                self.outbox.push(LeaseEvent::Doubtful { queue: id, epoch });
-            }
-            Command::Revoking { epoch } => {
-                self.outbox.push(LeaseEvent::Revoking { queue: id, epoch, deadline: None });
-            }
-            Command::RevocationCancelled { epoch } => {
-                self.outbox.push(LeaseEvent::RevocationCancelled { queue: id, epoch });
-            }
-            Command::Lost { epoch } => {
-                self.over(id, epoch);
-                self.outbox.push(LeaseEvent::Lost { queue: id, epoch });
-            }
-            Command::Released { epoch } => {
-                self.over(id, epoch);
-                self.outbox.push(LeaseEvent::Released { queue: id, epoch });
-            }
-        }
-    }
-
-    fn open(&mut self, id: QueueId, channel: u64, contested: bool) {
-        let shared = Arc::clone(&self.shared);
-        let Link::Up(connection) = &self.link else { return };
-        let connection = connection.clone();
-        let Some(queue) = self.queue(id) else { return };
-        let order = Order {
-            queue: (id, Arc::clone(&queue.name)),
-            channel,
-            contested,
-            narrow: queue.narrow,
-            verified: queue.verified.clone(),
-        };
-        self.jobs.push(Box::pin(jobs::open(shared, connection, order)));
-    }
-
-    fn look(&mut self, id: QueueId, channel: u64) {
-        let shared = Arc::clone(&self.shared);
-        let Some(consumer) = self.consumer(id, channel) else { return };
-        let half = shared.config.acknowledgement_timeout / 2;
-        let old = consumer.oldest().is_some_and(|oldest| shared.now().since(oldest) >= half);
-        if old {
-            // Well before the broker takes it back in its own way.
-            shared.report(Report::Rewind { queue: id, channel, size: None });
-        }
-        self.jobs.push(Box::pin(jobs::look(shared, consumer)));
-    }
-
-    fn close(&mut self, id: QueueId, channel: u64) {
-        let Some(consumer) = self.consumer(id, channel) else { return };
-        consumer.over();
-        self.jobs.push(Box::pin(jobs::close(Arc::clone(&self.shared), consumer)));
-    }
-
-    fn acquired(&mut self, id: QueueId, channel: u64, epoch: Epoch, deadline: Moment) {
-        let Some(consumer) = self.consumer(id, channel) else { return };
-        consumer.owns(epoch, deadline);
-        let name = Arc::clone(&consumer.name);
-        self.shared.begin(id, epoch, consumer);
-        self.outbox.push(LeaseEvent::Acquired {
-            queue: id,
-            name,
-            epoch,
-            deadline: Some(deadline),
-            // A channel counts its deliveries from 1.
-            cursor: Position(1),
-            settle_within: Some(self.shared.config.acknowledgement_timeout),
-            extra: false,
-        });
-    }
-
-    fn over(&self, id: QueueId, epoch: Epoch) {
-        if let Some(consumer) = self.shared.owner(id, epoch) {
-            consumer.over();
-        }
-        self.shared.end(id, epoch);
-    }
-
-    fn consumer(&self, id: QueueId, channel: u64) -> Option<Arc<Consumer>> {
-        let queue = self.queues.get(usize::try_from(id.0).ok()?)?;
-        queue.consumer.as_ref().filter(|consumer| consumer.number == channel).map(Arc::clone)
     }
 }
