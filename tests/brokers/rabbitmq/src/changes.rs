@@ -11,7 +11,7 @@ use lockstep_tests_support::{
 
 use crate::{
     plan::Plan,
-    world::{RESUME, Setting, Site, World},
+    world::{CRASH_BOUND, RESUME, Setting, Site, World},
 };
 
 const END: Duration = Duration::from_secs(300);
@@ -51,7 +51,9 @@ pub fn memory_alarm(site: &Site, _: &Plan) -> String {
         log.iter().filter(|one| *one.queue == *other && one.start > alarm).count() >= 300
     });
     wait_until("acknowledging goes on", SOON, || {
-        site.node.counts(&other).is_some_and(|counts| counts.ready < 1_200 && counts.unacknowledged <= 8)
+        site.node
+            .counts(&other)
+            .is_some_and(|counts| counts.ready < 1_200 && counts.unacknowledged <= CRASH_BOUND)
     });
     // A broker takes one publish of each connection before it blocks it.
     let passed = site.node.ready(dead) - 1;

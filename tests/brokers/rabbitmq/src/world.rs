@@ -23,7 +23,7 @@ use lockstep_tests_support::{
 pub use lockstep_tests_support::stage::Delivery;
 
 /// What a crash may cost in duplicates in a queue: the most that `PerQueue` has unsettled.
-pub const CRASH_BOUND: u64 = 8;
+pub const CRASH_BOUND: u64 = 32;
 /// The same for `PerKey`, with the default timeouts.
 pub const CRASH_BOUND_PER_KEY: u64 = 30;
 /// Within this consumption resumes after a fault, in microseconds.
