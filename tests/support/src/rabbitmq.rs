@@ -7,7 +7,7 @@ use std::{collections::BTreeSet, io, time::Duration};
 
 use serde_json::Value;
 
-use self::wire::{Arguments, Method, Wire, refusal};
+use self::wire::{Arguments, Wire, refusal};
 use crate::{
     http,
     time::{now_micros, wait_for},
@@ -233,15 +233,17 @@ impl Node {
     /// Looks at up to `most` messages of a queue, which all go back to it.
     ///
     /// # Panics
-    /// When the broker refuses.
+    /// When the broker refuses, as it does for queues with a single active consumer.
     pub fn peek(&self, queue: &str, most: usize) -> Vec<Taken> {
         let mut wire = self.wire();
         let mut taken = Vec::new();
         while taken.len() < most {
             must(wire.send(1, (60, 70), Arguments::default().short(0).text(queue).byte(0)), "take a message");
-            let Method { id, .. } = must(wire.method(), "take a message");
-            if id != (60, 71) {
-                break;
+            let method = must(wire.method(), "take a message");
+            match method.id {
+                (60, 71) => {}
+                (60, 72) => break,
+                _ => panic!("failed to take a message: {}", refusal(&method)),
             }
             let (properties, body) = must(wire.content(), "take a message");
             taken.push(Taken { body, properties });

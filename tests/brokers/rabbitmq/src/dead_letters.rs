@@ -56,7 +56,7 @@ fn must_be_dead(world: &mut World<'_>, dead: &str) -> String {
 /// Published, confirmed, to a queue that the manifest names: with where it comes from.
 pub fn to_a_queue(site: &Site, _: &Plan) -> String {
     let dead = "dead-by-name";
-    site.node.declare(dead, site.ordered);
+    site.node.declare(dead, &[]);
     let more = format!("{RETRY}  deadLetter: {{policy: Queue, name: {dead}}}\n");
     let mut world = poisoned(site, "letters", Setting { more, ..Setting::default() });
     world.join("one");

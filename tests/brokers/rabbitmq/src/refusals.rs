@@ -1,11 +1,15 @@
 //! What is in the way is named with its exact cure, by `check --connect` and in the sidecar's condition, and not consumed.
 
-use std::fs;
+use std::{fs, time::Duration};
 
 use lockstep_history::Order;
-use lockstep_tests_support::rabbitmq::{
-    Argument::{Flag, Number, Text},
-    Declaration, Outgoing,
+use lockstep_tests_support::{
+    ports::free_port,
+    rabbitmq::{
+        Argument::{Flag, Number, Text},
+        Declaration, Outgoing,
+    },
+    time::wait_until,
 };
 
 use crate::{
@@ -13,6 +17,7 @@ use crate::{
     world::{Setting, Site, World},
 };
 
+const SOON: Duration = Duration::from_secs(60);
 const CLASSIC: &Declaration = &[];
 const CLASSIC_ACTIVE: &Declaration = &[("x-single-active-consumer", Flag(true))];
 const SHARED: &Declaration = &[("x-queue-type", Text("quorum")), ("x-delivery-limit", Number(-1))];
@@ -71,20 +76,18 @@ pub fn wrong_queues(site: &Site, _: &Plan) -> String {
     // Nothing is lost here: it is consumed, and told.
     let declaration = Some(LIMITED_WITH_EXCHANGE);
     let setting = Setting { declaration, ..Setting::default() };
-    let mut world = World::new(site, "limited-with-exchange", setting, std::time::Duration::ZERO);
+    let mut world = World::new(site, "limited-with-exchange", setting, Duration::ZERO);
     world.publish(10, 1);
     world.join("one");
     let told = world.await_reason("one", "DeliveryLimitFinite");
     format!("{} declarations were refused, one told of: {told}; {}", cases.len() * 2 + 1, world.finish(SOON))
 }
 
-const SOON: std::time::Duration = std::time::Duration::from_secs(60);
-
 fn must_refuse(site: &Site, case: &Case, management: bool) {
     let Case { name, order, declaration, reason, cure } = *case;
     let name = format!("{name}-{}", if management { "seen" } else { "probed" });
     let setting = Setting { order, declaration: Some(declaration), management, ..Setting::default() };
-    let mut world = World::new(site, &name, setting, std::time::Duration::ZERO);
+    let mut world = World::new(site, &name, setting, Duration::ZERO);
     let queue = world.queues[0].clone();
     site.node.publish(&queue, &[Outgoing::of("x")]);
     let names = |text: &str| text.contains(reason) && cure.iter().all(|part| text.contains(part));
@@ -107,7 +110,7 @@ pub fn wrong_access(site: &Site, _: &Plan) -> String {
         management: false,
         ..Setting::default()
     };
-    let mut world = World::new(site, "wrong-password", with("", credentials), std::time::Duration::ZERO);
+    let mut world = World::new(site, "wrong-password", with("", credentials), Duration::ZERO);
     write_secret(&world, "reader", "wrong-secret");
     must_name(&mut world, "WrongCredentials", &["credentialsSecretRef"]);
     assert!(!world_output(&world).contains("wrong-secret"), "the secret was told");
@@ -118,16 +121,18 @@ pub fn wrong_access(site: &Site, _: &Plan) -> String {
     site.servers.ctl(&["set_permissions", "reader", "^$", "^$", ".*"]);
     world.publish_bodies(["x"]);
     world.await_deliveries("one", 0, 1, SOON);
-    world.await_reason("one", "OwnershipUnverified");
+    wait_until("it is told that nothing could be verified", SOON, || {
+        world.sidecars["one"].status().to_string().contains("OwnershipUnverified")
+    });
     world.finish(SOON);
 
     let vhost = "      vhost: nowhere\n";
-    let mut world = World::new(site, "wrong-vhost", with(vhost, ""), std::time::Duration::ZERO);
+    let mut world = World::new(site, "wrong-vhost", with(vhost, ""), Duration::ZERO);
     must_name(&mut world, "VhostNotFound", &["rabbitmqctl add_vhost 'nowhere'"]);
     world.leave("one");
 
-    let mut world = World::new(site, "wrong-port", with("", ""), std::time::Duration::ZERO);
-    let nowhere = format!("127.0.0.1:{}", lockstep_tests_support::ports::free_port());
+    let mut world = World::new(site, "wrong-port", with("", ""), Duration::ZERO);
+    let nowhere = format!("127.0.0.1:{}", free_port());
     world.addresses.insert("one".to_owned(), vec![nowhere.clone()]);
     must_name(&mut world, "Unreachable", &[&nowhere]);
     // With one good address among them all is well.
