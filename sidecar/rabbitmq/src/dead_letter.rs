@@ -4,13 +4,20 @@
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex as StdMutex, MutexGuard, PoisonError},
+};
 
 use lockstep_broker::{BrokerError, Certainty, Class, Problem, Settle};
-use tokio::sync::Mutex;
+use lockstep_model::{Epoch, Position, QueueId};
+use tokio::{
+    sync::Mutex,
+    time::{Instant, timeout_at},
+};
 
 use crate::{
-    amqp::{AmqpError, Channel, Confirmation, Connection, Field, Fields, Properties},
+    amqp::{ANSWER_WITHIN, AmqpError, Channel, Confirm, Confirmation, Connection, Field, Fields, Properties},
     config::{Config, DeadLetter},
     consumer::Origin,
     problem::{Rank, failed, of_connection, of_credentials, reason, refusal},
@@ -25,7 +32,14 @@ const PREFIX: &str = "x-lockstep-";
 
 /// The connection for dead letters, made when the first one is to be written.
 #[derive(Debug, Default)]
-pub(crate) struct Publisher(Mutex<Option<Session>>);
+pub(crate) struct Publisher {
+    session: Mutex<Option<Session>>,
+    /// Sent and not confirmed in time: they are waited for again and not sent twice. At most as many as are unsettled.
+    unconfirmed: StdMutex<BTreeMap<Key, Confirm>>,
+}
+
+/// A delivery under one ownership.
+type Key = (QueueId, Epoch, Position);
 
 #[derive(Debug, Clone)]
 struct Session {
@@ -34,18 +48,51 @@ struct Session {
 }
 
 impl Publisher {
-    /// Writes one dead letter and waits for the broker's word that a queue has it.
+    /// Writes one dead letter and waits until then for the broker's word that a queue has it.
     pub(crate) async fn publish(
         &self,
         shared: &Shared,
         queue: &str,
-        settle: &Settle,
-        origin: Option<Origin>,
+        (settle, origin): (&Settle, Option<Origin>),
+        until: Instant,
     ) -> Result<(), BrokerError> {
         let DeadLetter::Queue(target) = &shared.config.dead_letter else {
             let message = "no queue for dead letters is configured";
             return Err(refusal(DEAD_LETTER, Class::Permanent, reason::DEAD_LETTER_UNSUPPORTED, message));
         };
+        let key = (settle.delivery.queue, settle.epoch, settle.delivery.position);
+        let known = self.take(key);
+        let mut confirm = match known {
+            Some(confirm) => confirm,
+            None => {
+                let send = self.send(shared, target, queue, settle, origin);
+                timeout_at(until, send).await.unwrap_or_else(|_| Err(not_sent()))?
+            }
+        };
+        match timeout_at(until, confirm.answered()).await {
+            Ok(Ok(confirmation)) => self.judge(shared, target, confirmation),
+            Ok(Err(error)) => Err(not_published(&shared.config, error)),
+            Err(_) => {
+                self.keep(key, confirm);
+                let after = ANSWER_WITHIN;
+                Err(failed(
+                    DEAD_LETTER,
+                    AmqpError::Timeout { what: "basic.publish", after },
+                    Certainty::Unknown,
+                ))
+            }
+        }
+    }
+
+    /// Sends one. Cancel safe: a dropped call sent nothing.
+    async fn send(
+        &self,
+        shared: &Shared,
+        target: &str,
+        queue: &str,
+        settle: &Settle,
+        origin: Option<Origin>,
+    ) -> Result<Confirm, BrokerError> {
         if origin.as_ref().is_some_and(|origin| !origin.whole) {
             let message = "its body was too large to be kept, so that it can't be written";
             return Err(refusal(DEAD_LETTER, Class::Permanent, reason::NOT_SUPPORTED, message));
@@ -58,11 +105,23 @@ impl Publisher {
             let message = "there was no connection for it before the lease may be over";
             return Err(refusal(DEAD_LETTER, Class::Transient, reason::TIMED_OUT, message));
         }
-        let confirmation = channel
-            .publish("", target, true, &properties, body)
-            .await
-            .map_err(|error| not_published(&shared.config, error))?;
-        self.judge(shared, target, confirmation)
+        let sent = channel.send("", target, true, &properties, body).await;
+        sent.map_err(|error| not_published(&shared.config, error))
+    }
+
+    /// The confirm that is waited for still. What is of an earlier ownership of the queue is forgotten.
+    fn take(&self, key: Key) -> Option<Confirm> {
+        let mut unconfirmed = self.unconfirmed();
+        unconfirmed.retain(|(queue, epoch, _), _| *queue != key.0 || *epoch == key.1);
+        unconfirmed.remove(&key)
+    }
+
+    fn keep(&self, key: Key, confirm: Confirm) {
+        self.unconfirmed().insert(key, confirm);
+    }
+
+    fn unconfirmed(&self) -> MutexGuard<'_, BTreeMap<Key, Confirm>> {
+        self.unconfirmed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn judge(&self, shared: &Shared, target: &str, confirmation: Confirmation) -> Result<(), BrokerError> {
@@ -93,7 +152,7 @@ impl Publisher {
 
     /// A channel in confirm mode. Who comes while one is made waits for it.
     async fn channel(&self, shared: &Shared) -> Result<Channel, BrokerError> {
-        let mut session = self.0.lock().await;
+        let mut session = self.session.lock().await;
         if let Some(session) = session.as_ref().filter(|session| session.channel.is_open()) {
             return Ok(session.channel.clone());
         }
@@ -110,7 +169,7 @@ impl Publisher {
 
     /// Ends the connection, if there is one.
     pub(crate) async fn close(&self) {
-        let session = self.0.lock().await.take();
+        let session = self.session.lock().await.take();
         if let Some(session) = session {
             session.connection.close().await;
         }
@@ -130,6 +189,12 @@ async fn connect(shared: &Shared) -> Result<Connection, BrokerError> {
         }
     }
     Err(refused(of_connection(&last, config)))
+}
+
+/// There was no room or no connection for it in time.
+fn not_sent() -> BrokerError {
+    let message = "the broker took no dead letter in time: it may be short of memory or disk";
+    refusal(DEAD_LETTER, Class::Transient, reason::BROKER_BLOCKED, message)
 }
 
 /// A refusal of access ends the channel and is no doubt; everything else may have been published.

@@ -30,10 +30,10 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 const WATCH: Duration = Duration::from_secs(5);
 /// How long a queue must be without any consumer before it is taken though it is another's.
 const ORPHANED: Duration = Duration::from_secs(30);
-/// How long an orphan is kept before it is offered to whom it belongs, which can't be seen waiting.
-const ADOPTED_FOR: Duration = Duration::from_secs(120);
-/// How long it must be without a consumer then.
-const ORPHANED_STILL: Duration = Duration::from_secs(5);
+/// How long an orphan is kept before it is offered to whom it belongs, who can't be seen waiting.
+const ADOPTED_FOR: Duration = Duration::from_secs(20);
+/// How long it is offered: who waits looks often enough.
+const OFFERED_FOR: Duration = Duration::from_secs(2);
 /// A channel that lived so long was a good one: the next failure is the first.
 const HEALTHY: Duration = Duration::from_secs(60);
 /// What is taken off a lease for the time that answers and clocks take.
@@ -344,14 +344,15 @@ impl Machine {
     fn counted(&mut self, consumers: Result<u32, Pace>, context: &mut Context<'_>) {
         let now = context.now;
         let wanted = self.is_wanted();
-        self.watch = Question { at: now + if wanted { STANDBY } else { WATCH }, asked: false };
+        let pause = if wanted { STANDBY } else { WATCH.min(self.orphan_wait) };
+        self.watch = Question { at: now + pause, asked: false };
         self.seen = consumers.is_ok();
         match consumers {
             Ok(0) if wanted => self.open(context),
             Ok(0) => {
                 let since = *self.orphan_since.get_or_insert(now);
                 if self.hint == Some(false) && now.since(since) >= self.orphan_wait {
-                    self.orphan_wait = ORPHANED_STILL;
+                    self.orphan_wait = OFFERED_FOR;
                     self.orphan_since = None;
                     self.adopted_until = Some(now + ADOPTED_FOR);
                     self.open(context);
@@ -405,7 +406,7 @@ impl Machine {
     fn failed(&mut self, pace: Pace, context: &Context<'_>) {
         let (first, longest) = match pace {
             Pace::Quick => (Duration::from_millis(200), Duration::from_secs(5)),
-            Pace::Slow => (Duration::from_secs(5), Duration::from_secs(60)),
+            Pace::Slow => (Duration::from_secs(2), Duration::from_secs(8)),
         };
         let full = first.saturating_mul(1 << self.failures.min(10)).min(longest);
         let share = full / 2 * u32::from(context.jitter) / u32::from(u16::MAX);

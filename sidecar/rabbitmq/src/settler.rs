@@ -160,7 +160,9 @@ impl RabbitSettler {
             batch.iter().zip(&*progress).enumerate().filter_map(|(index, (settle, progress))| {
                 let Progress::Publish(tag) = progress else { return None };
                 let origin = consumer.origin(tag.get());
-                Some(async move { (index, *tag, self.publish_one(consumer, settle, origin, until).await) })
+                let publish =
+                    self.shared.publisher.publish(&self.shared, &consumer.name, (settle, origin), until);
+                Some(async move { (index, *tag, publish.await) })
             });
         let publishing: Vec<_> = publishing.collect();
         for (index, tag, result) in join_all(publishing).await {
@@ -171,20 +173,6 @@ impl RabbitSettler {
                 };
             }
         }
-    }
-
-    async fn publish_one(
-        &self,
-        consumer: &Consumer,
-        settle: &Settle,
-        origin: Option<Origin>,
-        until: Instant,
-    ) -> Result<(), BrokerError> {
-        let publish = self.shared.publisher.publish(&self.shared, &consumer.name, settle, origin);
-        timeout_at(until, publish).await.unwrap_or_else(|_| {
-            let error = AmqpError::Timeout { what: "basic.publish", after: PUBLISH_WITHIN };
-            Err(failed(SETTLE, error, Certainty::Unknown))
-        })
     }
 
     /// Waits until the broker has read all that was written: a proof of life too.

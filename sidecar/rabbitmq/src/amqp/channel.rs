@@ -308,6 +308,16 @@ pub struct Confirm {
 }
 
 impl Confirm {
+    /// Waits for it as long as the caller likes.
+    ///
+    /// Cancel safe: it can be waited for again.
+    ///
+    /// # Errors
+    /// It may be in its queue: the channel ended first.
+    pub async fn answered(&mut self) -> Result<Confirmation, AmqpError> {
+        (&mut self.answer).await.unwrap_or(Err(AmqpError::ClosedByUs))
+    }
+
     /// Waits for it.
     ///
     /// # Errors
