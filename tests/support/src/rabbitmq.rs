@@ -137,6 +137,17 @@ pub struct Taken {
     pub properties: Vec<u8>,
 }
 
+impl Taken {
+    /// The place that its producer gave it.
+    pub fn place(&self) -> Option<u64> {
+        let mut entry = Vec::new();
+        push_name(&mut entry, PLACE.as_bytes(), b'l');
+        let at = self.properties.windows(entry.len()).position(|part| part == entry)?;
+        let value = self.properties.get(at + entry.len()..)?.first_chunk()?;
+        Some(u64::from_be_bytes(*value))
+    }
+}
+
 /// What a broker counts of a queue.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {

@@ -7,7 +7,7 @@ use lockstep_tests_support::{
     behaviour::{Act, Rule},
     rabbitmq::{
         Argument::{Flag, Number, Text},
-        Declaration,
+        Declaration, Outgoing, Taken,
     },
     time::wait_until,
 };
@@ -27,6 +27,16 @@ const WITH_EXCHANGE: &Declaration = &[
     ("x-delivery-limit", Number(20)),
     ("x-dead-letter-exchange", Text("")),
     ("x-dead-letter-routing-key", Text(DEAD)),
+];
+
+const BY_LIMIT: &str = "dead-by-limit";
+/// As many deliveries as a few lost connections cost.
+const LIMITED: &Declaration = &[
+    ("x-queue-type", Text("quorum")),
+    ("x-single-active-consumer", Flag(true)),
+    ("x-delivery-limit", Number(2)),
+    ("x-dead-letter-exchange", Text("")),
+    ("x-dead-letter-routing-key", Text(BY_LIMIT)),
 ];
 
 fn poisoned<'a>(site: &'a Site, name: &str, setting: Setting) -> World<'a> {
@@ -102,4 +112,41 @@ pub fn unroutable(site: &Site, _: &Plan) -> String {
     assert_eq!(world.deliveries().iter().filter(|one| one.position == 2).count(), 0, "it was passed over");
     site.node.declare(dead, &[]);
     must_be_dead(&mut world, dead)
+}
+
+/// Connections are lost more often than the delivery limit bears: the broker dead-letters what was out each time, also what
+/// never reached the application, as the group was warned. Nothing is lost, and the rest comes in order. (Where there is no
+/// exchange for dead letters, an ordered group refuses such a queue.)
+pub fn by_the_limit(site: &Site, _: &Plan) -> String {
+    const MESSAGES: usize = 60;
+    site.node.declare(BY_LIMIT, &[]);
+    let (declaration, more) = (Some(LIMITED), RETRY.replace("maxAttempts: 3", "maxAttempts: 0"));
+    let mut world =
+        World::new(site, "limit", Setting { declaration, more, ..Setting::default() }, Duration::ZERO);
+    world.app.set_rules(vec![Rule::body("stuck", Act::Answer(500))]);
+    let queue = world.queues[0].clone();
+    world.publish_bodies(["stuck"]);
+    world.publish_to(&queue, vec![Outgoing::of("x"); MESSAGES - 1]);
+    world.join("one");
+    let mut closings = 0;
+    while site.node.ready(BY_LIMIT) == 0 {
+        closings += 1;
+        assert!(closings < 6, "the limit of 2 was not reached by {closings} lost connections");
+        let before = world.deliveries().len();
+        world.await_log("it is tried again", END, |log| log.len() > before + 1);
+        site.servers.ctl(&["close_all_connections", "a test"]);
+    }
+    world.fault("the limit was reached", 1, 0);
+    world.app.set_rules(Vec::new());
+    wait_until("what is left is delivered", END, || {
+        let dead = usize::try_from(site.node.ready(BY_LIMIT)).unwrap();
+        world.deliveries().iter().filter(|one| one.done).count() + dead >= MESSAGES
+    });
+    let dead: Vec<u64> = site.node.peek(BY_LIMIT, MESSAGES).iter().filter_map(Taken::place).collect();
+    assert!(dead.contains(&0) && dead.len() < MESSAGES, "{dead:?}");
+    for place in &dead {
+        world.excuse(&queue, *place, How::DeadLetter);
+    }
+    let verdict = world.finish(END);
+    format!("{} dead letters after {closings} lost connections; {verdict}", dead.len())
 }

@@ -54,6 +54,7 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "wrong_access", servers: Servers::OLD, run: refusals::wrong_access },
     Scenario { name: "dead_letters", servers: Servers::OLD, run: dead_letters::to_a_queue },
     Scenario { name: "dead_letters_by_broker", servers: Servers::OLD, run: dead_letters::by_the_broker },
+    Scenario { name: "dead_letters_by_limit", servers: Servers::OLD, run: dead_letters::by_the_limit },
     Scenario { name: "unroutable_dead_letter", servers: Servers::OLD, run: dead_letters::unroutable },
     Scenario { name: "strange_messages", servers: Servers::OLD, run: messages::strange },
     Scenario { name: "undecodable_messages", servers: Servers::OLD, run: messages::undecodable },
