@@ -17,8 +17,6 @@ pub struct Plan {
     pub closings: usize,
     /// Messages of the scenario in which everything happens at once.
     pub storm: usize,
-    /// Whether what takes minutes is waited for.
-    pub patient: bool,
 }
 
 impl Plan {
@@ -31,7 +29,6 @@ impl Plan {
         broker_kills: 1,
         closings: 3,
         storm: 2_000,
-        patient: false,
     };
     /// The full counts of the acceptance list.
     pub const SOAK: Self = Self {
@@ -42,7 +39,6 @@ impl Plan {
         broker_kills: 3,
         closings: 10,
         storm: 10_000,
-        patient: true,
     };
 
     /// The plan that `LOCKSTEP_BROKERS` names; `None` when nobody asked.
