@@ -26,4 +26,5 @@ pub mod rocketmq;
 pub mod runner;
 pub mod sidecar;
 pub mod stage;
+pub mod strange;
 pub mod time;

@@ -34,6 +34,12 @@ pub struct Stage {
     pub app: RecordingApp,
     /// The sidecars that were started and not ended, by name.
     pub sidecars: BTreeMap<String, Sidecar>,
+    /// Where sidecars POST to instead of the application.
+    pub callback: Option<String>,
+    /// The client id of all sidecars instead of their names.
+    pub client_id: Option<String>,
+    /// The files that name a sidecar's queues, by its name.
+    pub assignments: BTreeMap<String, PathBuf>,
     history: History,
     log: RefCell<Log>,
 }
@@ -45,20 +51,44 @@ impl Stage {
         let mut app = RecordingApp::start(&folder, "app");
         app.set_rules(vec![Rule::always(Act::Answer(200)).after(work)]);
         let log = Log { follower: Follower::new(app.log()), deliveries: Vec::new(), open: BTreeMap::new() };
-        let (sidecars, history) = (BTreeMap::new(), History::default());
-        Self { folder, app, sidecars, history, log: RefCell::new(log) }
+        Self {
+            folder,
+            app,
+            sidecars: BTreeMap::new(),
+            callback: None,
+            client_id: None,
+            assignments: BTreeMap::new(),
+            history: History::default(),
+            log: RefCell::new(log),
+        }
     }
 
-    /// The folder with secrets, where the scenario has made one.
-    pub fn credentials(&self) -> Option<PathBuf> {
-        let folder = self.folder.join("secrets");
-        folder.is_dir().then_some(folder)
+    /// Writes the file that names a sidecar's queues, as the operator does: a new file takes the old one's place.
+    pub fn assign(&mut self, name: &str, queues: &[&str]) {
+        let file = self.folder.join(format!("{name}.assignment"));
+        let new = file.with_extension("new");
+        fs::write(&new, serde_json::to_string(queues).unwrap()).unwrap();
+        fs::rename(&new, &file).unwrap();
+        self.assignments.insert(name.to_owned(), file);
     }
 
-    /// Starts a sidecar.
-    pub fn start_sidecar(&mut self, options: &SidecarOptions) {
-        let sidecar = Sidecar::start(&self.folder, options);
-        self.sidecars.insert(options.name.clone(), sidecar);
+    fn options(&self, name: &str, spec: String) -> SidecarOptions {
+        let secrets = self.folder.join("secrets");
+        SidecarOptions {
+            name: name.to_owned(),
+            spec,
+            client_id: self.client_id.clone().unwrap_or_else(|| name.to_owned()),
+            callback: self.callback.clone().unwrap_or_else(|| self.app.url(name)),
+            state: None,
+            credentials: secrets.is_dir().then_some(secrets),
+            assignment: self.assignments.get(name).cloned(),
+        }
+    }
+
+    /// Starts a sidecar with this `spec`, and with the secrets in `folder/secrets` if there are any.
+    pub fn start_sidecar(&mut self, name: &str, spec: String) {
+        let sidecar = Sidecar::start(&self.folder, &self.options(name, spec));
+        self.sidecars.insert(name.to_owned(), sidecar);
     }
 
     /// Waits until a sidecar is ready.
@@ -74,10 +104,11 @@ impl Stage {
     ///
     /// # Panics
     /// When it does not.
-    pub fn await_checked(&self, options: &SidecarOptions, wanted: impl Fn(Option<i32>, &str) -> bool) {
+    pub fn await_checked(&self, name: &str, spec: String, wanted: impl Fn(Option<i32>, &str) -> bool) {
+        let options = self.options(name, spec);
         let start = Instant::now();
         loop {
-            let (code, said) = sidecar::check(&self.folder, options);
+            let (code, said) = sidecar::check(&self.folder, &options);
             if wanted(code, &said) {
                 return;
             }

@@ -7,6 +7,7 @@ use lockstep_tests_support::{
     app::{App, Options, Request},
     behaviour::{Act, Rule},
     rabbitmq::{Outgoing, nested},
+    strange::{HOSTILE, must_be_unharmed},
     time::wait_until,
 };
 
@@ -30,16 +31,7 @@ fn with_headers<const N: usize>(headers: [(&str, &str); N]) -> Outgoing {
 /// Headers that want to be headers of HTTP, are no text, are far too many, or have tables in them; bodies of no byte and of
 /// all bytes; a message without an id.
 pub fn strange(site: &Site, _: &Plan) -> String {
-    let hostile = with_headers([
-        ("Content-Length", "1"),
-        ("Host", "elsewhere"),
-        ("Transfer-Encoding", "chunked"),
-        ("Lockstep-Attempt", "99"),
-        ("webhook-id", "forged"),
-        ("split", "a\r\nX-Forged: yes\r\n\r\nPOST / HTTP/1.1"),
-        ("nul", "a\0b"),
-        ("ü ber", "größe"),
-    ]);
+    let hostile = with_headers(HOSTILE);
     let not_text = Outgoing { headers: vec![(b"b\xff".into(), b"\xfe\r\n".into())], ..Outgoing::of("y") };
     let many: Vec<(Vec<u8>, Vec<u8>)> =
         (0..3_500).map(|index| (format!("p{index}").into(), b"1".into())).collect();
@@ -69,12 +61,7 @@ pub fn strange(site: &Site, _: &Plan) -> String {
     world.join("one");
     let requests: Vec<Request> = bodies.iter().map(|_| app.next_request(LIMIT)).collect();
     for (request, body) in requests.iter().zip(&bodies) {
-        assert!(request.body == *body, "a body was changed");
-        assert_eq!(request.header("lockstep-attempt"), Some("1"), "{:?}", request.headers);
-        assert_eq!(request.header("x-forged"), None);
-        assert_ne!(request.header("host"), Some("elsewhere"));
-        let size: usize = request.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
-        assert!(size < 12 * 1024, "the headers have {size} bytes");
+        must_be_unharmed(request, body);
     }
     let header = |index: usize, name: &str| requests[index].header(name).map(str::to_owned);
     assert_eq!(

@@ -3,9 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Write,
-    fs,
     ops::{Deref, DerefMut},
-    path::PathBuf,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -15,7 +13,6 @@ use lockstep_tests_support::{
     brokers::{RabbitMqOptions, RabbitMqServers},
     proxy::Proxy,
     rabbitmq::{Counts, Declaration, KEY, Node, ORDERED, ORDERED_WITHOUT_LIMIT, Outgoing},
-    sidecar::SidecarOptions,
     stage::{LOOK_EVERY, Stage},
     time::{now_micros, pause, wait_for, wait_until},
 };
@@ -139,10 +136,6 @@ pub struct World<'a> {
     pub publisher: Node,
     /// The addresses that a sidecar is told, by its name, where they are not the first node's.
     pub addresses: BTreeMap<String, Vec<String>>,
-    /// The files that name a sidecar's queues, by its name.
-    pub assignments: BTreeMap<String, PathBuf>,
-    /// Where sidecars POST to instead of the application.
-    pub callback: Option<String>,
     /// What its sidecars are told.
     pub setting: Setting,
     /// How many messages each queue got.
@@ -169,8 +162,6 @@ impl<'a> World<'a> {
             queues: (0..setting.queues).map(|number| format!("{name}-{number}")).collect(),
             publisher: site.node.clone(),
             addresses: BTreeMap::new(),
-            assignments: BTreeMap::new(),
-            callback: None,
             setting,
             places: BTreeMap::new(),
             wanted: BTreeSet::new(),
@@ -239,15 +230,6 @@ impl<'a> World<'a> {
         proxy
     }
 
-    /// Writes the file that names a sidecar's queues, as the operator does: a new file takes the old one's place.
-    pub fn assign(&mut self, name: &str, queues: &[&str]) {
-        let file = self.folder.join(format!("{name}.assignment"));
-        let new = file.with_extension("new");
-        fs::write(&new, serde_json::to_string(queues).unwrap()).unwrap();
-        fs::rename(&new, &file).unwrap();
-        self.assignments.insert(name.to_owned(), file);
-    }
-
     /// Starts a sidecar and waits until it is ready.
     pub fn join(&mut self, name: &str) {
         self.start(name);
@@ -256,25 +238,13 @@ impl<'a> World<'a> {
 
     /// Starts a sidecar.
     pub fn start(&mut self, name: &str) {
-        let options = self.options(name);
-        self.start_sidecar(&options);
+        let spec = self.spec(name);
+        self.start_sidecar(name, spec);
     }
 
     /// Waits until `check --connect` ends as wanted for such a sidecar.
     pub fn await_check(&self, name: &str, wanted: impl Fn(Option<i32>, &str) -> bool) {
-        self.await_checked(&self.options(name), wanted);
-    }
-
-    fn options(&self, name: &str) -> SidecarOptions {
-        SidecarOptions {
-            name: name.to_owned(),
-            spec: self.spec(name),
-            client_id: name.to_owned(),
-            callback: self.callback.clone().unwrap_or_else(|| self.app.url(name)),
-            state: None,
-            credentials: self.credentials(),
-            assignment: self.assignments.get(name).cloned(),
-        }
+        self.await_checked(name, self.spec(name), wanted);
     }
 
     fn spec(&self, name: &str) -> String {

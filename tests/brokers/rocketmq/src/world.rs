@@ -16,7 +16,6 @@ use lockstep_history::{Event, History, Order, Rules, Verdict};
 use lockstep_tests_support::{
     brokers::{RocketMqOptions, RocketMqServers},
     rocketmq::{Cluster, Outgoing, queue_name},
-    sidecar::SidecarOptions,
     stage::{LOOK_EVERY, Stage},
     time::{now_micros, pause},
 };
@@ -108,10 +107,6 @@ pub struct World<'a> {
     pub overrides: BTreeMap<String, BTreeMap<String, String>>,
     /// The name servers, in the order in which sidecars are told of them.
     pub name_servers: Vec<String>,
-    /// Where sidecars POST to instead of the application.
-    pub callback: Option<String>,
-    /// The client id of all sidecars instead of their names.
-    pub client_id: Option<String>,
     setting: Setting,
     /// The end of what was published to each queue, by broker and number: the broker's own figure may lag behind.
     ends: BTreeMap<(String, u32), u64>,
@@ -168,8 +163,6 @@ impl<'a> World<'a> {
             group: format!("{name}-group"),
             overrides: BTreeMap::new(),
             name_servers: vec![site.servers.namesrv()],
-            callback: None,
-            client_id: None,
             setting,
             ends: BTreeMap::new(),
             watch: Watch { seen: Arc::default(), over: Arc::default(), thread: None },
@@ -235,25 +228,13 @@ impl<'a> World<'a> {
 
     /// Starts a sidecar.
     pub fn start(&mut self, name: &str) {
-        let options = self.options(name);
-        self.start_sidecar(&options);
+        let spec = self.spec(name);
+        self.start_sidecar(name, spec);
     }
 
     /// Waits until `check --connect` ends as wanted for such a sidecar: servers learn of a change a moment later.
     pub fn await_check(&self, name: &str, wanted: impl Fn(Option<i32>, &str) -> bool) {
-        self.await_checked(&self.options(name), wanted);
-    }
-
-    fn options(&self, name: &str) -> SidecarOptions {
-        SidecarOptions {
-            name: name.to_owned(),
-            spec: self.spec(name),
-            client_id: self.client_id.clone().unwrap_or_else(|| name.to_owned()),
-            callback: self.callback.clone().unwrap_or_else(|| self.app.url(name)),
-            state: None,
-            credentials: self.credentials(),
-            assignment: None,
-        }
+        self.await_checked(name, self.spec(name), wanted);
     }
 
     fn spec(&self, name: &str) -> String {
