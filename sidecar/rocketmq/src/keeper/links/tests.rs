@@ -3,12 +3,13 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use lockstep_model::Moment;
 
 use super::{Driver, HALF_OPEN, Session, roles};
+use lockstep_broker::Outbox;
+
 use crate::{
     Filter, Subscription,
     keeper::{
         driver::tests::config,
         machine::Action,
-        outbox::Outbox,
         topology::{Looked, Route},
     },
     problem::reason,
