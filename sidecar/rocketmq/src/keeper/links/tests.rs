@@ -1,10 +1,9 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use lockstep_broker::Outbox;
 use lockstep_model::Moment;
 
 use super::{Driver, HALF_OPEN, Session, roles};
-use lockstep_broker::Outbox;
-
 use crate::{
     Filter, Subscription,
     keeper::{
