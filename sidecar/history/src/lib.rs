@@ -99,12 +99,15 @@ pub struct Rules {
     /// Whether a queue may have several owners at once, as where a broker shares an unordered queue out among them. Then an
     /// older ownership may send beside a newer one.
     pub shared: bool,
+    /// Whether a rewind may leave out what is done: where deliveries are settled one by one, a consumer that knows a message
+    /// to be done does not send it again when the broker hands it over again.
+    pub gaps: bool,
 }
 
 impl Rules {
     /// Everything must be complete, only our own consumers took part, and each queue has one owner.
     pub const fn new(order: Order) -> Self {
-        Self { order, complete: true, apart: BTreeSet::new(), slack: 1_000_000, shared: false }
+        Self { order, complete: true, apart: BTreeSet::new(), slack: 1_000_000, shared: false, gaps: false }
     }
 }
 

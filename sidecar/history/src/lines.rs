@@ -33,7 +33,7 @@ pub(crate) fn check(model: &Model, rules: &Rules, verdict: &mut Verdict) {
             None => {
                 progress.insert(line, Progress { high: rank, last: rank });
             }
-            Some(progress) => step(progress, members, rank, post, verdict),
+            Some(progress) => step(progress, members, rank, post, rules, verdict),
         }
     }
 }
@@ -53,11 +53,23 @@ fn lay_out<'a>(model: &'a Model, rules: &Rules) -> (BTreeMap<Line, Members<'a>>,
     (lines, ranks)
 }
 
-fn step(progress: &mut Progress, members: &Members<'_>, rank: usize, post: &Post, verdict: &mut Verdict) {
-    let between = |from: usize, to: usize| members.iter().skip(from).take(to.saturating_sub(from));
+fn step(
+    progress: &mut Progress,
+    members: &Members<'_>,
+    rank: usize,
+    post: &Post,
+    rules: &Rules,
+    verdict: &mut Verdict,
+) {
+    let may_miss = |message: &Message| {
+        message.excused || (rules.gaps && message.done_at.is_some_and(|at| at <= post.start))
+    };
+    let misses = |from: usize, to: usize| {
+        members.iter().skip(from).take(to.saturating_sub(from)).any(|message| !may_miss(message))
+    };
     if rank > progress.high {
         first_delivery(progress, members, post, verdict);
-        if between(progress.last + 1, progress.high + 1).any(|message| !message.excused) {
+        if misses(progress.last + 1, progress.high + 1) {
             verdict.found(Anomaly::Replay, || format!("{} leaves out part of a rewind", post.name()));
         }
         progress.high = rank;
@@ -68,7 +80,7 @@ fn step(progress: &mut Progress, members: &Members<'_>, rank: usize, post: &Post
         // The line goes on from where it was.
         return;
     } else if rank > progress.last {
-        if between(progress.last + 1, rank).any(|message| !message.excused) {
+        if misses(progress.last + 1, rank) {
             verdict.found(Anomaly::Replay, || format!("{} jumps ahead within a rewind", post.name()));
         }
     } else if rank < progress.last {

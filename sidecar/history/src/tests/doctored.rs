@@ -123,6 +123,26 @@ fn a_replay_with_a_hole_is_found() {
 }
 
 #[test]
+fn a_replay_may_leave_out_what_is_done_where_it_is_settled_one_by_one() {
+    let rules = Rules { gaps: true, ..Rules::new(Order::PerQueue) };
+    let with_hole = |undone: bool| {
+        let mut script = Script::with_messages(6);
+        script.deliver(0..4);
+        if undone {
+            script.answer(4, 1, 500);
+        } else {
+            script.deliver(4..5);
+        }
+        script.fault(9, 0);
+        script.deliver([1, 3]);
+        script.deliver(5..6);
+        check(&script.history, &rules)
+    };
+    assert!(with_hole(false).is_clean(), "{}", with_hole(false));
+    assert!(with_hole(true).count(Anomaly::Replay) > 0);
+}
+
+#[test]
 fn two_requests_of_one_owner_overlap() {
     let mut script = Script::with_messages(2);
     let first = script.start(0, 1, "a");

@@ -351,7 +351,7 @@ impl<'a> World<'a> {
         let history: History = self.stage.take_history([]);
         // The broker shares an unordered queue out among its consumers.
         let shared = self.setting.order == Order::Unordered;
-        self.stage.judge_history(&history, &Rules { shared, ..Rules::new(self.setting.order) })
+        self.stage.judge_history(&history, &Rules { shared, gaps: true, ..Rules::new(self.setting.order) })
     }
 
     /// When each queue was first delivered from after a moment, at the latest; in microseconds after it.
