@@ -337,6 +337,9 @@ impl<'a> World<'a> {
         self.site.await_nobody();
         let ready: u64 = self.queues.iter().map(|queue| self.publisher.ready(queue)).sum();
         assert_eq!(ready, 0, "messages have gone back to their queue at the end");
+        // An acknowledgement of another channel's delivery, or of one that was acknowledged before.
+        let strays = self.site.servers.log("r1").matches("unknown delivery tag").count();
+        assert_eq!(strays, 0, "the broker was told of deliveries that it did not know");
     }
 
     /// Ends a scenario: all is done and acknowledged, all have left, and the history is clean.
