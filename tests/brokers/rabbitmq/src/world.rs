@@ -321,7 +321,9 @@ impl<'a> World<'a> {
                 self.counts(),
                 self.state()
             );
-            pause(LOOK_EVERY);
+            // The more there is to do, the dearer is a look and the longer it takes anyway.
+            let thousands = u32::try_from(left.len() / 1_000).unwrap().min(100);
+            pause(LOOK_EVERY * (1 + thousands));
         }
         let mut counts = Counts::default();
         wait_until("all is acknowledged", SETTLED, || {
