@@ -19,7 +19,7 @@ const SOON: Duration = Duration::from_secs(60);
 /// How long the application works on a message.
 const WORK: Duration = Duration::from_millis(10);
 /// What a killed broker may cost in a queue: the acknowledgements that it had read and not yet stored.
-const BROKER_BOUND: u64 = 200;
+const BROKER_BOUND: u64 = 2 * CRASH_BOUND;
 
 /// Keeps enough to do for a scenario of so many rounds.
 fn refill(world: &mut World<'_>, count: usize) {
