@@ -8,7 +8,8 @@
 #     sim      the whole sidecar on simulated time, by seed
 #     fuzz     the decoders, a few seconds each
 #     brokers  real brokers and real processes
-#     bench    the table of ratios
+#     bench    the table of ratios; LOCKSTEP_BENCH_ONLY=rabbitmq only these rows, with commas between several: strict, wide,
+#              keys, latency, idle, rocketmq, rabbitmq
 #     cluster  the chart, the operator and its pods on a real Kubernetes; needs root and cgroup v1
 #     soak     sim, fuzz, brokers and cluster with the full counts of the acceptance lists
 #
@@ -141,14 +142,23 @@ brokers() {
 }
 
 bench() {
+  local only=${LOCKSTEP_BENCH_ONLY:-} words
   bash tests/install.sh bench || return
-  bash tests/brokers/rocketmq/rocketmq.sh fetch || return
   # Alone: beside the operator the sidecar would be built with features that it does not ship with.
   cargo build --quiet --release -p lockstep-sidecar -p lockstep-tests-bench || return
-  local java
-  java=$(bash tests/brokers/rocketmq/rocketmq.sh peer-classpath) || return
-  "$CARGO_TARGET_DIR/release/lockstep-bench" table "sidecar=$CARGO_TARGET_DIR/release/lockstep-sidecar" \
-    "folder=$TMPDIR/bench" "java=$java" "pairs=${LOCKSTEP_BENCH_PAIRS:-10}" && echo "ok: bench"
+  words=("sidecar=$CARGO_TARGET_DIR/release/lockstep-sidecar" "folder=$TMPDIR/bench" "pairs=${LOCKSTEP_BENCH_PAIRS:-10}"
+    "only=$only")
+  case ,${only:-rocketmq}, in *,rocketmq,*)
+    bash tests/brokers/rocketmq/rocketmq.sh fetch || return
+    words+=("rocketmq_java=$(bash tests/brokers/rocketmq/rocketmq.sh peer-classpath)") || return
+    ;;
+  esac
+  case ,${only:-rabbitmq}, in *,rabbitmq,*)
+    bash tests/brokers/rabbitmq/rabbitmq.sh fetch || return
+    words+=("rabbitmq_java=$(bash tests/brokers/rabbitmq/java-peer/classpath.sh)") || return
+    ;;
+  esac
+  "$CARGO_TARGET_DIR/release/lockstep-bench" table "${words[@]}" && echo "ok: bench"
 }
 
 soak() {

@@ -5,8 +5,8 @@ use std::time::Duration;
 use crate::{
     Result,
     children::{self, Own},
-    peers::{self, Folder, Group},
-    scenarios::Setting,
+    peers::{self, Folder},
+    scenarios::{self, Setting},
     statistics::{median, percentile},
     table,
 };
@@ -48,13 +48,7 @@ async fn client(folder: &Folder, interval: &str) -> Result<Vec<f64>> {
 async fn sidecar(setting: &Setting, interval: &str) -> Result<Vec<f64>> {
     let app = Own::start("app", &["latency=1".to_owned()]).await?;
     let stub = Own::start("stub", &[interval.to_owned(), format!("messages={COUNT}")]).await?;
-    let group = Group {
-        name_server: format!("127.0.0.1:{}", stub.port()),
-        topic: "bench",
-        group: "bench".to_owned(),
-        mode: "PerQueue",
-        max_in_flight: 32,
-    };
+    let group = scenarios::stub_group(&stub, "PerQueue", 32);
     let mut process = peers::sidecar(&setting.sidecar, &setting.folder, &group, app.port())?;
     finish(&app, &mut process).await
 }

@@ -1,6 +1,6 @@
 //! Benchmarks as ratios: every figure is measured against a baseline in the same interleaved run.
 //!
-//! `lockstep-bench` without arguments runs the whole table. The other words start one process of it:
+//! `lockstep-bench table` runs the whole table, or the rows that `only=` names. The other words start one process of it:
 //! `app` (the fixed counting application), `stub` (a name server and broker that replays one stored message),
 //! `b0` (the same HTTP client without a broker).
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool prints its results")]
@@ -12,6 +12,8 @@ mod children;
 mod latency;
 mod measure;
 mod peers;
+mod rabbitmq;
+mod real;
 mod rocketmq;
 mod scenarios;
 mod statistics;

@@ -75,27 +75,21 @@ impl Folder {
 
 /// A manifest's parts that differ between measurements.
 #[derive(Debug, Clone)]
-pub(crate) struct Group<'a> {
-    /// Address of the name server.
-    pub(crate) name_server: String,
-    /// Topic.
-    pub(crate) topic: &'a str,
-    /// Consumer group.
-    pub(crate) group: String,
+pub(crate) struct Group {
+    /// Lines of `spec.source`, indented by four blanks.
+    pub(crate) source: String,
     /// `PerQueue` or `PerKey`.
-    pub(crate) mode: &'a str,
+    pub(crate) mode: &'static str,
     /// `maxInFlight`.
     pub(crate) max_in_flight: u32,
 }
 
 /// Starts the sidecar against an application.
-pub(crate) fn sidecar(program: &Path, folder: &Folder, group: &Group<'_>, app: u16) -> Result<Process> {
-    let Group { name_server, topic, group, mode, max_in_flight } = group;
+pub(crate) fn sidecar(program: &Path, folder: &Folder, group: &Group, app: u16) -> Result<Process> {
+    let Group { source, mode, max_in_flight } = group;
     let admin = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
     let manifest = format!(
-        "apiVersion: lockstep.dev/v1alpha1\nkind: ConsumerGroup\nmetadata: {{name: bench}}\nspec:\n  source:\n    \
-         rocketmq:\n      nameServers: [\"{name_server}\"]\n      consumerGroup: {group}\n      \
-         subscriptions: [{{topic: {topic}}}]\n      startPosition: {{type: Earliest}}\n  \
+        "apiVersion: lockstep.dev/v1alpha1\nkind: ConsumerGroup\nmetadata: {{name: bench}}\nspec:\n  source:\n{source}  \
          ordering: {{mode: {mode}}}\n  delivery: {{maxInFlight: {max_in_flight}}}\n  \
          sidecar: {{adminPort: {admin}, logLevel: warn}}\n"
     );
@@ -120,15 +114,12 @@ pub(crate) fn client_loop(folder: &Folder, connections: u32, app: u16, more: &[S
     Process::start(command, &folder.file("b0.log"))
 }
 
-/// Starts the plain Java orderly consumer that posts with java.net.http.
-pub(crate) fn java(class_path: &str, folder: &Folder, group: &Group<'_>, app: u16) -> Result<Process> {
+/// Starts a plain Java consumer that posts with java.net.http; `words` is what it is told of its broker.
+pub(crate) fn java(class_path: &str, folder: &Folder, words: &[String], app: u16) -> Result<Process> {
     let mut command = Command::new("java");
     command
         .args(["-XX:+UseSerialGC", "-cp", class_path, "lockstep.peer.Post"])
-        .arg(&group.name_server)
-        .args([group.topic, "*"])
-        .arg(&group.group)
-        .arg("bench")
+        .args(words)
         .arg(format!("http://127.0.0.1:{app}/messages"));
     Process::start(command, &folder.file("java.log"))
 }

@@ -3,14 +3,17 @@
 use std::{path::PathBuf, time::Duration};
 
 use crate::{
-    Result, app,
+    Result,
     args::Args,
     children::Own,
     latency, measure,
     peers::{self, Folder, Group, Sample, Window},
-    rocketmq::Filled,
+    rabbitmq, rocketmq,
     table::{self, Pairs},
 };
+
+/// The rows that can be chosen.
+const ROWS: &[&str] = &["strict", "wide", "keys", "latency", "idle", "rocketmq", "rabbitmq"];
 
 /// What every measurement needs.
 #[derive(Debug)]
@@ -25,8 +28,8 @@ pub(crate) struct Setting {
     pub(crate) window: Window,
 }
 
-/// Runs the table. Arguments: sidecar, folder, pairs, seconds, java (class path), only (a word of the
-/// measurement's name).
+/// Runs the table. Arguments: sidecar, folder, pairs, seconds, `rocketmq_java` and `rabbitmq_java` (class paths), only
+/// (rows, with commas between them).
 pub(crate) async fn run(args: &Args) -> Result<()> {
     let setting = Setting {
         sidecar: args.text("sidecar").ok_or("sidecar=PATH of the released binary is missing")?.into(),
@@ -34,9 +37,11 @@ pub(crate) async fn run(args: &Args) -> Result<()> {
         pairs: args.get("pairs", 8)?,
         window: Window { warm: 2_000, length: Duration::from_secs(args.get("seconds", 3)?) },
     };
-    let only = args.text("only").unwrap_or("");
-    println!("{}", table::head());
-    let wanted = |name: &str| name.contains(only);
+    let only: Vec<&str> = args.text("only").unwrap_or("").split(',').filter(|row| !row.is_empty()).collect();
+    if let Some(unknown) = only.iter().find(|row| !ROWS.contains(row)) {
+        return Err(format!("no rows are named {unknown:?}: choose from {}", ROWS.join(", ")).into());
+    }
+    let wanted = |row: &str| only.is_empty() || only.contains(&row);
     if let Some(rate) = wrk(&setting).await? {
         println!("wrk, 1 connection, no broker: {rate}\n");
     }
@@ -61,7 +66,12 @@ pub(crate) async fn run(args: &Args) -> Result<()> {
         println!("{}", idle(&setting).await?);
     }
     if wanted("rocketmq") {
-        for line in real(&setting, args.text("java")).await? {
+        for line in rocketmq::measure(&setting, args.text("rocketmq_java")).await? {
+            println!("{line}");
+        }
+    }
+    if wanted("rabbitmq") {
+        for line in rabbitmq::measure(&setting, args.text("rabbitmq_java")).await? {
             println!("{line}");
         }
     }
@@ -81,12 +91,14 @@ async fn wrk(setting: &Setting) -> Result<Option<String>> {
     Ok(text.lines().find(|line| line.contains("Requests/sec")).map(|line| line.trim().to_owned()))
 }
 
-fn stub_group(stub: &Own, mode: &'static str, max_in_flight: u32) -> Group<'static> {
-    let name_server = format!("127.0.0.1:{}", stub.port());
-    Group { name_server, topic: "bench", group: "bench".to_owned(), mode, max_in_flight }
+/// A group that consumes from a stub.
+pub(crate) fn stub_group(stub: &Own, mode: &'static str, max_in_flight: u32) -> Group {
+    let source = rocketmq::source(&format!("127.0.0.1:{}", stub.port()), "bench");
+    Group { source, mode, max_in_flight }
 }
 
-async fn base_sample(setting: &Setting, connections: u32) -> Result<Sample> {
+/// B0 with so many connections.
+pub(crate) async fn base_sample(setting: &Setting, connections: u32) -> Result<Sample> {
     let app = Own::start("app", &[]).await?;
     let mut process = peers::client_loop(&setting.folder, connections, app.port(), &[])?;
     peers::sample(&mut process, &app, setting.window).await
@@ -140,39 +152,4 @@ async fn idle(setting: &Setting) -> Result<String> {
     tokio::time::sleep(Duration::from_secs(3)).await;
     let kib = f64::from(u32::try_from(measure::resident_kib(process.pid())?)?);
     Ok(table::plain("idle resident memory", kib / 1024.0, "MB", 12.0, 6.0))
-}
-
-/// Real RocketMQ, one queue filled beforehand: against B0, and against the plain Java consumer.
-async fn real(setting: &Setting, java: Option<&str>) -> Result<Vec<String>> {
-    let cluster = tokio::task::spawn_blocking(Filled::start).await?;
-    let (mut to_base, mut to_java) = (Pairs::default(), Pairs::default());
-    for pair in 0..setting.pairs {
-        let base = base_sample(setting, 1).await?;
-        let side = real_sample(setting, &cluster, pair, None).await?;
-        to_base.base.push(base);
-        to_base.side.push(side);
-        if let Some(class_path) = java {
-            to_java.base.push(real_sample(setting, &cluster, pair, Some(class_path)).await?);
-            to_java.side.push(side);
-        }
-    }
-    let mut lines =
-        vec![to_base.throughput("real RocketMQ pre-filled, 1 queue / B0, 1 connection", 0.45, 0.60)];
-    if java.is_some() {
-        lines.push(to_java.throughput("real RocketMQ, 1 queue / plain Java orderly consumer", 1.3, 2.0));
-        lines.push(to_java.below("CPU a message / plain Java", |s| s.cpu_micros, 0.6, 0.35));
-        lines.push(to_java.below("peak resident memory / plain Java", table::mb, 0.125, 0.067));
-    }
-    Ok(lines)
-}
-
-async fn real_sample(setting: &Setting, cluster: &Filled, pair: usize, java: Option<&str>) -> Result<Sample> {
-    let app = Own::start("app", &["order=0".to_owned()]).await?;
-    let side = if java.is_some() { "java" } else { "lockstep" };
-    let group = cluster.group(format!("bench-{side}-{pair}-{}", app::now_nanos()));
-    let mut process = match java {
-        Some(class_path) => peers::java(class_path, &setting.folder, &group, app.port())?,
-        None => peers::sidecar(&setting.sidecar, &setting.folder, &group, app.port())?,
-    };
-    peers::sample(&mut process, &app, setting.window).await
 }

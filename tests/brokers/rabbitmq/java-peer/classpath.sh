@@ -3,6 +3,7 @@
 # is not there.
 
 name=rabbitmq-java-peer
+# shellcheck source-path=SCRIPTDIR
 . "$(dirname "${BASH_SOURCE[0]}")/../../lib.sh"
 
 build() {
