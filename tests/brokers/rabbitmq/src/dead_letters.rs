@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockstep_history::{How, Order};
+use lockstep_history::{How, Order, Verdict};
 use lockstep_tests_support::{
     behaviour::{Act, Rule},
     rabbitmq::{
@@ -46,8 +46,9 @@ fn poisoned<'a>(site: &'a Site, name: &str, setting: Setting) -> World<'a> {
     world
 }
 
-/// What every dead letter must be: whole, once, after its attempts, and in nobody's way.
-fn must_be_dead(world: &mut World<'_>, dead: &str) -> String {
+/// What every dead letter must be: whole, once, after its attempts, and in nobody's way. Its properties as they are written,
+/// and the verdict.
+fn must_be_dead(world: &mut World<'_>, dead: &str) -> (String, Verdict) {
     let queue = world.queues[0].clone();
     wait_until("the dead letter is there", END, || world.site.node.ready(dead) == 1);
     world.excuse(&queue, 1, How::DeadLetter);
@@ -60,7 +61,7 @@ fn must_be_dead(world: &mut World<'_>, dead: &str) -> String {
     assert_eq!(taken[0].body, b"poison");
     let properties = String::from_utf8_lossy(&taken[0].properties).into_owned();
     assert!(properties.contains(&format!("{queue}-1")), "the id is missing: {properties}");
-    format!("{properties:?}; {verdict}")
+    (properties, verdict)
 }
 
 /// Published, confirmed, to a queue that the manifest names: with where it comes from.
@@ -70,10 +71,11 @@ pub fn to_a_queue(site: &Site, _: &Plan) -> String {
     let more = format!("{RETRY}  deadLetter: {{policy: Queue, name: {dead}}}\n");
     let mut world = poisoned(site, "letters", Setting { more, ..Setting::default() });
     world.join("one");
-    let report = must_be_dead(&mut world, dead);
-    assert!(report.contains("x-lockstep-queue") && report.contains("letters-0"), "{report}");
-    assert!(report.contains("x-lockstep-attempts"), "{report}");
-    report
+    let (properties, verdict) = must_be_dead(&mut world, dead);
+    for part in ["x-lockstep-queue", "letters-0", "x-lockstep-attempts", "x-lockstep-consumer-group"] {
+        assert!(properties.contains(part), "{part} is missing: {properties}");
+    }
+    format!("{verdict}")
 }
 
 /// Rejected, where the queue's declaration has a dead-letter exchange. Where it has none nothing is rejected, since it would
@@ -84,7 +86,8 @@ pub fn by_the_broker(site: &Site, _: &Plan) -> String {
     let declaration = Some(WITH_EXCHANGE);
     let mut world = poisoned(site, "rejected", Setting { declaration, ..setting() });
     world.join("one");
-    let report = must_be_dead(&mut world, DEAD);
+    let (properties, verdict) = must_be_dead(&mut world, DEAD);
+    assert!(properties.contains("x-first-death-reason"), "the broker did not dead-letter it: {properties}");
 
     let mut world = poisoned(site, "kept", Setting { order: Order::PerKey, ..setting() });
     world.join("one");
@@ -97,7 +100,7 @@ pub fn by_the_broker(site: &Site, _: &Plan) -> String {
     world.await_deliveries("one", 0, 1, END);
     drop(world.sidecars.remove("one"));
     wait_until("the message is back in its queue", END, || site.node.ready(&world.queues[0]) >= 1);
-    report
+    format!("{verdict}")
 }
 
 /// The queue for dead letters is not there: the source keeps the message until it is.
@@ -111,7 +114,7 @@ pub fn unroutable(site: &Site, _: &Plan) -> String {
     wait_until("the source still has it", END, || world.counts().unacknowledged >= 1);
     assert_eq!(world.deliveries().iter().filter(|one| one.position == 2).count(), 0, "it was passed over");
     site.node.declare(dead, &[]);
-    must_be_dead(&mut world, dead)
+    format!("{}", must_be_dead(&mut world, dead).1)
 }
 
 /// Connections are lost more often than the delivery limit bears: the broker dead-letters what was out each time, also what

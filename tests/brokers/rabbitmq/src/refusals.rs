@@ -79,8 +79,8 @@ pub fn wrong_queues(site: &Site, _: &Plan) -> String {
     let mut world = World::new(site, "limited-with-exchange", setting, Duration::ZERO);
     world.publish(10, 1);
     world.join("one");
-    let told = world.await_reason("one", "DeliveryLimitFinite");
-    format!("{} declarations were refused, one told of: {told}; {}", cases.len() * 2 + 1, world.finish(SOON))
+    world.await_reason("one", "DeliveryLimitFinite");
+    format!("{} declarations were refused, one was told of; {}", cases.len() * 2 + 1, world.finish(SOON))
 }
 
 fn must_refuse(site: &Site, case: &Case, management: bool) {
