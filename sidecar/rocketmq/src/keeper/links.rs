@@ -26,8 +26,8 @@ const HEARTBEAT: Duration = Duration::from_secs(30);
 const AGAIN: Duration = Duration::from_secs(1);
 /// The shortest wait between two tries.
 const SOON: Duration = Duration::from_millis(100);
-/// A broker keeps a connection that broke without a word for as long; until then our own old one may be listed as a
-/// second process with our client id.
+/// A broker keeps a connection that broke without a word for as long, counted from when it is there again; until then
+/// our own old one may be listed as a second process with our client id.
 const HALF_OPEN: Duration = Duration::from_secs(130);
 
 #[derive(Debug)]
@@ -41,6 +41,7 @@ struct Link {
     registered: bool,
     beat: Moment,
     beating: bool,
+    /// When it broke last, and from when it stands again then.
     lost: Option<Moment>,
 }
 
@@ -215,8 +216,10 @@ impl Driver {
             Ok(session) => {
                 link.state = State::Up;
                 (link.registered, link.beating, link.beat) = (self.joined, false, now + HEARTBEAT);
-                if link.lost.is_some() {
+                if let Some(lost) = link.lost.as_mut() {
                     Stats::count(&self.shared.stats.reconnects);
+                    // One that stood still meanwhile finds our broken connections only now.
+                    *lost = now;
                 }
                 info!(%broker, %address, master, "session with the broker stands");
                 self.shared.problems.clear(Rank::Broker, address);

@@ -85,20 +85,36 @@ async fn the_word_of_a_session_that_was_given_up_is_not_heard() {
     assert!(driver.shared.masters.get("b").is_none());
 }
 
+/// Whether a broker that lists us twice makes us believe in a second process.
+fn clash(driver: &mut Driver, now: Moment) -> bool {
+    let listed = vec!["me".to_owned(), "me".to_owned()];
+    driver.members_known(now, &Arc::from("t"), &Arc::from("b"), Ok(listed));
+    let problem = driver.shared.problems.first();
+    problem.is_some_and(|problem| problem.reason == reason::DUPLICATE_CLIENT_ID)
+}
+
 #[tokio::test]
 async fn our_own_broken_connection_is_no_second_process_while_the_broker_may_still_know_it() {
     let mut driver = driver();
     let address = look(&mut driver, "h1:1");
     driver.opened(NOW, &address, 1, Ok(LONG));
     driver.link_lost(NOW, &address, &Lost::Closed);
-    let mut clash = |now| {
-        let listed = vec!["me".to_owned(), "me".to_owned()];
-        driver.members_known(now, &Arc::from("t"), &Arc::from("b"), Ok(listed));
-        let problem = driver.shared.problems.first();
-        problem.is_some_and(|problem| problem.reason == reason::DUPLICATE_CLIENT_ID)
-    };
-    assert!(!clash(NOW + (HALF_OPEN - Duration::from_millis(1))));
-    assert!(clash(NOW + HALF_OPEN));
+    assert!(!clash(&mut driver, NOW + (HALF_OPEN - Duration::from_millis(1))));
+    assert!(clash(&mut driver, NOW + HALF_OPEN));
+}
+
+/// A broker that stood still for minutes finds the connections of that time when it goes on.
+#[tokio::test]
+async fn a_broker_that_was_away_for_long_may_still_know_our_own_broken_connection() {
+    let mut driver = driver();
+    let address = look(&mut driver, "h1:1");
+    driver.opened(NOW, &address, 1, Ok(LONG));
+    driver.link_lost(NOW, &address, &Lost::Closed);
+    let back = NOW + 2 * HALF_OPEN;
+    let turn = driver.links.0[&address].turn;
+    driver.opened(back, &address, turn, Ok(LONG));
+    assert!(!clash(&mut driver, back + (HALF_OPEN - Duration::from_millis(1))));
+    assert!(clash(&mut driver, back + HALF_OPEN));
 }
 
 #[test]
