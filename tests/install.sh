@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what the tests need beside Rust: a C and C++ compiler, a JDK, Maven, openssl, curl, dpkg, tar, kill. Does nothing
-# where all of it is there.
+# Installs what the tests need beside Rust: a C and C++ compiler, a JDK, Maven, openssl, curl, dpkg, tar, kill,
+# shellcheck. Does nothing where all of it is there.
 #
 #   install.sh          for the tests
 #   install.sh bench    wrk too
@@ -13,11 +13,11 @@ set -euo pipefail
 
 declare -A package=([cc]=build-essential [c++]=build-essential [kill]=procps [java]=openjdk-17-jdk-headless
   [javac]=openjdk-17-jdk-headless [mvn]=maven [openssl]=openssl [flock]=util-linux [curl]=curl [dpkg-deb]=dpkg [tar]=tar
-  [unshare]=util-linux [wrk]=wrk
+  [unshare]=util-linux [shellcheck]=shellcheck [wrk]=wrk
   [containerd]=containerd [runc]=runc [nft]=nftables [iptables]=iptables [conntrack]=conntrack [ip]=iproute2
   [go]=golang-go [python3]=python3 [pip3]=python3-pip [/usr/lib/cni/bridge]=containernetworking-plugins)
 
-wanted=(cc c++ kill java javac mvn openssl flock curl dpkg-deb tar unshare)
+wanted=(cc c++ kill java javac mvn openssl flock curl dpkg-deb tar unshare shellcheck)
 [ "${1:-}" != bench ] || wanted+=(wrk)
 [ "${1:-}" != cluster ] || wanted+=(containerd runc nft iptables conntrack ip go python3 pip3 /usr/lib/cni/bridge)
 

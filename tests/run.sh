@@ -106,9 +106,7 @@ lint() {
   holds clippy cargo clippy --quiet --workspace --all-targets -- -D warnings || return
   tool cargo-deny 0.20.2 || return
   holds "licences, bans and sources" cargo deny --log-level error check bans licenses sources || return
-  if command -v shellcheck >/dev/null; then
-    holds shellcheck find tests .ci \( -name '*.sh' -o -path .ci/run \) -exec shellcheck -x -S warning {} + || return
-  fi
+  holds shellcheck find tests .ci \( -name '*.sh' -o -path .ci/run \) -exec shellcheck -x -P SCRIPTDIR -S warning {} + || return
   cargo test --quiet --workspace --test tidy
 }
 

