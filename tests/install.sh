@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what the tests need beside Rust: a C and C++ compiler, a JDK, Maven, openssl, curl, dpkg, tar, kill,
-# shellcheck. Does nothing where all of it is there.
+# Installs what the tests need beside Rust: a C and C++ compiler, a JDK, Maven, openssl, shellcheck, curl, dpkg, tar,
+# kill. Does nothing where all of it is there.
 #
 #   install.sh          for the tests
 #   install.sh bench    wrk too
