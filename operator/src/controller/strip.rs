@@ -1,5 +1,7 @@
 //! What the stores keep of objects: the parts that somebody reads.
 
+use std::sync::Arc;
+
 use k8s_openapi::{
     api::{
         apps::v1::{Deployment, ReplicaSet},
@@ -19,6 +21,12 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// Groups: all but bookkeeping.
 pub(super) fn group(entry: &mut Entry) {
     metadata(kube::Resource::meta_mut(entry));
+    let group = entry.0.as_mut().ok().map(Arc::make_mut);
+    if let Some(spec) = group.and_then(|group| group.spec.template.spec.as_mut()) {
+        // Decoding makes room for four, of more than 2 KB each.
+        spec.containers.shrink_to_fit();
+        spec.init_containers.iter_mut().for_each(Vec::shrink_to_fit);
+    }
 }
 
 /// All but bookkeeping, since drift can be anywhere.
