@@ -98,7 +98,6 @@ pub fn frozen_owner(site: &Site, plan: &Plan) -> String {
     world.await_log("both own queues", Duration::from_secs(30), |log| owned(log, "awake").len() == 4);
 
     world.fault("freeze", CRASH_BOUND, 1);
-    let frozen_at = now_micros();
     world.sidecars["frozen"].process.signal(Signal::Stop);
     proxies.iter().for_each(|(_, proxy)| proxy.cut(true));
     let lost: BTreeSet<String> = {
@@ -117,8 +116,9 @@ pub fn frozen_owner(site: &Site, plan: &Plan) -> String {
     let peer_epochs_hold =
         |log: &[Delivery]| log.iter().any(|one| &*one.consumer == "awake" && one.start > woken_at + 500_000);
     world.await_log("the peer goes on", Duration::from_secs(30), peer_epochs_hold);
+    // What was on its way at the freeze may have been written down after it, but not so long after.
     let sent = |log: &[Delivery]| {
-        log.iter().filter(|one| &*one.consumer == "frozen" && one.start > frozen_at).count()
+        log.iter().filter(|one| &*one.consumer == "frozen" && one.start > woken_at).count()
     };
     // Its connections are still cut, so whatever it sends it sends without being an owner.
     assert_eq!(sent(&world.deliveries()), 0, "the frozen owner sent a request for a queue that it had lost");
