@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use lockstep_tests_support::time::{pause, wait_until};
 use serde_json::{Value, json};
 
-use super::LoneSite;
+use super::{LoneSite, site::Writes};
 use crate::{
     api::{holds, paths},
     plan::Plan,
@@ -63,25 +63,19 @@ pub(super) fn many_groups(site: &LoneSite, plan: &Plan) -> String {
     await_quiet(site);
     let writes = site.writes();
     pause(plan.quiet);
-    let seen = writes.seen();
+    let seen = of_crowd(&writes);
     assert!(seen.is_empty(), "{} writes while nothing changed: {seen:#?}", seen.len());
 
     site.fakes.change_backlog(true);
     let writes = site.writes();
-    // The backlogs of groups of earlier scenarios change too.
-    let written = || {
-        let mut seen = writes.seen();
-        seen.retain(|write| write.contains(" crowd-"));
-        seen
-    };
     let since = Instant::now();
     wait_until("a backlog is written, a minute after the last status at the latest", BACKLOG_WITHIN, || {
         pause(Duration::from_millis(500));
-        !written().is_empty()
+        !of_crowd(&writes).is_empty()
     });
     pause(plan.quiet);
     let watched = since.elapsed();
-    let seen = written();
+    let seen = of_crowd(&writes);
     site.fakes.change_backlog(false);
     // One at once, where the last one was long ago, and one for each minute.
     let most = plan.groups * (1 + usize::try_from(watched.as_secs() / 60).unwrap());
@@ -122,13 +116,21 @@ fn await_ready(site: &LoneSite, namespaces: &[String], count: usize) {
     });
 }
 
+/// What was written of its own groups. Those of earlier scenarios are there too, and the API server refuses some of them
+/// again and again.
+fn of_crowd(writes: &Writes) -> Vec<String> {
+    let mut seen = writes.seen();
+    seen.retain(|write| write.contains(" crowd-"));
+    seen
+}
+
 /// Waits until nothing was written for some seconds.
 fn await_quiet(site: &LoneSite) {
     let mut writes = site.writes();
     let mut since = Instant::now();
     wait_until("nothing is written for 5 s", Duration::from_secs(90), || {
         pause(Duration::from_millis(500));
-        if !writes.seen().is_empty() {
+        if !of_crowd(&writes).is_empty() {
             writes = site.writes();
             since = Instant::now();
         }
