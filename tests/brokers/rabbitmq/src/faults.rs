@@ -28,6 +28,11 @@ fn refill(world: &mut World<'_>, count: usize) {
     }
 }
 
+/// What there must be to go on with, where all was worked off before the fault came.
+fn one_each(world: &mut World<'_>) {
+    world.publish(world.queues.len(), 64);
+}
+
 fn must_resume(micros: u64) -> u64 {
     assert!(micros <= RESUME, "it took {} ms to go on", micros / 1_000);
     micros / 1_000
@@ -47,6 +52,7 @@ pub fn killed_sidecar(site: &Site, plan: &Plan) -> String {
         world.await_deliveries(owner, now_micros(), 40, SOON);
         world.kill_sidecar(owner, CRASH_BOUND);
         let since = now_micros();
+        one_each(&mut world);
         slowest = slowest.max(must_resume(world.await_resumption(since, Some(peer))));
         world.join(owner);
     }
@@ -69,7 +75,9 @@ pub fn closed_connections(site: &Site, plan: &Plan) -> String {
         let before = reconnects(&world);
         site.servers.ctl(&["close_all_connections", "a test"]);
         wait_until("the sidecar has connected again", SOON, || reconnects(&world) > before);
-        slowest = slowest.max(must_resume(world.await_resumption(now_micros(), Some("one"))));
+        let since = now_micros();
+        one_each(&mut world);
+        slowest = slowest.max(must_resume(world.await_resumption(since, Some("one"))));
     }
     let verdict = world.finish(END);
     format!("resumed within {slowest} ms; {verdict}")
@@ -99,6 +107,7 @@ pub fn killed_broker(site: &Site, plan: &Plan) -> String {
         let between =
             world.deliveries().iter().filter(|one| one.start > killed + 100_000 && one.start < back).count();
         assert_eq!(between, 0, "requests were sent while there was no broker");
+        one_each(&mut world);
         slowest = slowest.max(must_resume(world.await_resumption(back, None)));
     }
     let verdict = world.finish(END);
