@@ -3,7 +3,13 @@
 mod actions;
 mod source;
 
-use std::{collections::BTreeMap, future::Future, pin::Pin, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    time::Duration,
+};
 
 use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
 use lockstep_broker::{EpochClock, LeaseEvent, Outbox, SourceState};
@@ -41,6 +47,8 @@ pub(super) struct Driver {
     pub(super) joined: bool,
     /// The address of each broker's master when it was last up.
     pub(super) last_masters: BTreeMap<Arc<str>, Arc<str>>,
+    /// Addresses that left the routes while we were a member there: a broker that was away for minutes may still know us.
+    pub(super) departed: BTreeSet<Arc<str>>,
     leaving: Option<Leaving>,
     jobs: FuturesUnordered<Job>,
     names: BTreeMap<QueueId, MessageQueue>,
@@ -74,6 +82,7 @@ impl Driver {
             membership: Membership::default(),
             joined: false,
             last_masters: BTreeMap::new(),
+            departed: BTreeSet::new(),
             leaving: None,
             jobs: FuturesUnordered::new(),
             names: BTreeMap::new(),

@@ -30,6 +30,10 @@ const SOON: Duration = Duration::from_millis(100);
 /// our own old one may be listed as a second process with our client id.
 const HALF_OPEN: Duration = Duration::from_secs(130);
 
+/// How many addresses are remembered that left the routes; beyond it our own connections there may be taken for another
+/// process until the broker has found them dead.
+const DEPARTED: usize = 256;
+
 #[derive(Debug)]
 struct Link {
     broker: Arc<str>,
@@ -163,13 +167,24 @@ impl Driver {
             .collect();
         for address in gone {
             info!(%address, "the address is in no route any more");
+            if self.links.0.get(&address).is_some_and(|link| link.registered)
+                && self.departed.len() < DEPARTED
+            {
+                self.departed.insert(Arc::clone(&address));
+            }
             self.close_link(now, &address);
         }
         for (address, (broker, master)) in roles(&addresses) {
             match self.links.0.get(address) {
                 Some(link) if *link.broker == **broker && link.master == master => {}
                 Some(_) => self.change_role(now, address, broker, master),
-                None => drop(self.links.0.insert(Arc::from(address), Link::new(now, broker, master))),
+                None => {
+                    let mut link = Link::new(now, broker, master);
+                    if self.departed.remove(address) {
+                        (link.registered, link.lost) = (true, Some(now));
+                    }
+                    self.links.0.insert(Arc::from(address), link);
+                }
             }
         }
         let mut due = Vec::new();
@@ -314,6 +329,7 @@ impl Driver {
     /// reaches, and that we would take for another process until the broker forgot it; a broker forgets at once who
     /// closes the connection.
     pub(super) fn register_again(&mut self, now: Moment) {
+        self.departed.clear();
         for address in self.links.register_again(now) {
             self.shared.remoting.close(&address);
         }
@@ -360,6 +376,7 @@ impl Driver {
     /// Closes everything, when the group is left.
     pub(super) fn close_links(&mut self) {
         let now = self.shared.now();
+        self.departed.clear();
         let all: Vec<Arc<str>> = self.links.0.keys().cloned().collect();
         for address in all {
             self.close_link(now, &address);

@@ -117,6 +117,31 @@ async fn a_broker_that_was_away_for_long_may_still_know_our_own_broken_connectio
     assert!(clash(&mut driver, back + HALF_OPEN));
 }
 
+/// A name server forgets a broker that stands still after two minutes, and the broker knows us when it goes on.
+#[tokio::test]
+async fn a_broker_that_comes_back_into_the_routes_is_one_that_we_are_a_member_of() {
+    let mut driver = driver();
+    let address = look(&mut driver, "h1:1");
+    driver.opened(NOW, &address, 1, Ok(LONG));
+    let elsewhere = MessageQueue { broker_name: Arc::from("c"), ..queue() };
+    let without = |driver: &mut Driver, now| {
+        let brokers = [(Arc::from("c"), BTreeMap::from([(0, "h3:1".to_owned())]))].into();
+        driver.topology.take(now, "t", Looked::Found(Route { queues: [elsewhere.clone()].into(), brokers }));
+        driver.open_links(now);
+    };
+    without(&mut driver, NOW);
+    without(&mut driver, NOW + Duration::from_secs(61));
+    assert!(!driver.links.0.contains_key(&address));
+    look(&mut driver, "h1:1");
+    assert!(driver.links.0[&address].registered, "its list of members would be taken for another process");
+    // Who has left the group, or yielded to another process, asks first.
+    without(&mut driver, NOW + Duration::from_secs(62));
+    without(&mut driver, NOW + Duration::from_secs(123));
+    driver.register_again(NOW);
+    look(&mut driver, "h1:1");
+    assert!(!driver.links.0[&address].registered);
+}
+
 #[test]
 fn an_address_that_is_named_twice_is_the_masters() {
     let named = |broker: &str, id| (Arc::from(broker), id, "h:1".to_owned());
