@@ -42,9 +42,9 @@ use crate::{
 };
 
 /// Reconciliations at the same time: most of one is waiting for the API server, which they should not flood.
-pub const CONCURRENCY: u16 = 8;
+pub const CONCURRENCY: u16 = 16;
 /// Groups whose pods are asked at the same time.
-const POLLS: u16 = 24;
+const POLLS: u16 = 64;
 /// Requests for a reconciliation that may wait to be taken over by the queue, which holds each group once.
 const WAKES: usize = 1024;
 /// Between two polls of a group's pods.
