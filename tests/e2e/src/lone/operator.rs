@@ -25,7 +25,9 @@ impl Operator {
             .args(["run", "--sidecar-image", "localhost/lockstep-sidecar:test"])
             .args(["--identity", name, "--listen", &address])
             .args(more)
-            .env("KUBECONFIG", kubeconfig);
+            .env("KUBECONFIG", kubeconfig)
+            // As the chart does.
+            .env("MALLOC_ARENA_MAX", "1");
         let process = Process::spawn(name, &mut command, folder.join("log").join(format!("{name}.out")));
         let mut operator = Self { process, address };
         wait_until("the operator lives", Duration::from_secs(30), || {
