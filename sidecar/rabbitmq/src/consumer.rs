@@ -9,7 +9,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use lockstep_broker::{Clock, FetchRequest};
+use lockstep_broker::{Clock, FetchRequest, Settle};
 use lockstep_model::{Delivery, Epoch, Moment, Position, QueueId, QueueName};
 use tokio::sync::{Notify, futures::Notified};
 
@@ -221,6 +221,16 @@ impl Consumer {
         self.narrow && self.lock().unsettled.next() > NARROW_FOR
     }
 
+    /// How far the settlement of each has come; `None` where it is not owned under that epoch.
+    pub(crate) fn standings(&self, batch: &[Settle], now: Moment) -> Vec<Option<Standing>> {
+        let state = self.lock();
+        let standing = |settle: &Settle| {
+            let tag = settle.delivery.position.0;
+            state.is_owned(settle.epoch, now).then(|| state.unsettled.standing(tag))
+        };
+        batch.iter().map(standing).collect()
+    }
+
     /// Runs something on what is not settled, if it is owned under that epoch.
     pub(crate) fn with_unsettled<T>(
         &self,
@@ -241,11 +251,7 @@ impl Consumer {
     pub(crate) fn settled(&self, tags: impl Iterator<Item = u64>, now: Moment) {
         let mut state = self.lock();
         state.written = now;
-        for tag in tags {
-            if state.unsettled.standing(tag) == Standing::Written {
-                state.unsettled.settled(tag);
-            }
-        }
+        tags.for_each(|tag| state.unsettled.settled(tag));
     }
 
     /// When something was last settled.

@@ -70,11 +70,12 @@ pub(crate) fn delivery(context: &Context<'_>, raw: RawDelivery) -> Delivery {
     }
     match read {
         Ok(headers) => {
+            let mut builder = PropertiesBuilder::default();
             if let Some(headers) = &headers {
-                of_headers(context, headers, &mut message, &mut delivery);
+                of_headers(context, headers, &mut message, &mut delivery, &mut builder);
             }
-            let exchange = &raw.exchange;
-            message.properties = shown(raw.properties.as_ref().ok(), headers.as_ref(), exchange);
+            show(raw.properties.as_ref().ok(), &raw.exchange, &mut builder);
+            message.properties = builder.build();
             message.body = body;
         }
         Err(reason) => delivery.undecodable = Some(Undecodable { raw: body, reason: Arc::from(reason) }),
@@ -110,8 +111,17 @@ fn of_properties(properties: &RawProperties, message: &mut Message, delivery: &m
         .and_then(|seconds| seconds.checked_mul(1000));
 }
 
-fn of_headers(context: &Context<'_>, headers: &Table, message: &mut Message, delivery: &mut Delivery) {
+/// What the headers say of the message, and they themselves, in one pass.
+fn of_headers(
+    context: &Context<'_>,
+    headers: &Table,
+    message: &mut Message,
+    delivery: &mut Delivery,
+    builder: &mut PropertiesBuilder,
+) {
     for (name, value) in headers.entries().map_while(Result::ok) {
+        let shown = rendered(&value);
+        builder.push(&name, &shown);
         if name == DELIVERY_COUNT {
             let count = value.as_int().map_or(0, |count| u32::try_from(count.max(0)).unwrap_or(u32::MAX));
             delivery.redeliveries = delivery.redeliveries.max(count);
@@ -122,23 +132,14 @@ fn of_headers(context: &Context<'_>, headers: &Table, message: &mut Message, del
             && *wanted.as_bytes() == *name
             && delivery.key.is_none()
         {
-            let value = rendered(&value);
-            delivery.key = (!value.is_empty()).then(|| KeyHash::of(&value));
-            message.key = text(value).filter(|key| !key.is_empty());
+            delivery.key = (!shown.is_empty()).then(|| KeyHash::of(&shown));
+            message.key = text(shown).filter(|key| !key.is_empty());
         }
     }
 }
 
-/// Headers, then properties of AMQP.
-fn shown(
-    properties: Option<&RawProperties>,
-    headers: Option<&Table>,
-    exchange: &[u8],
-) -> lockstep_model::Properties {
-    let mut builder = PropertiesBuilder::default();
-    for (name, value) in headers.into_iter().flat_map(Table::entries).map_while(Result::ok) {
-        builder.push(&name, &rendered(&value));
-    }
+/// Properties of AMQP that stand among the message's own.
+fn show(properties: Option<&RawProperties>, exchange: &[u8], builder: &mut PropertiesBuilder) {
     for (field, content) in properties.into_iter().flat_map(RawProperties::iter) {
         if field == Field::Priority {
             let priority = content.first().copied().unwrap_or_default();
@@ -150,7 +151,6 @@ fn shown(
     if !exchange.is_empty() {
         builder.push(b"amqp-exchange", exchange);
     }
-    builder.build()
 }
 
 /// A header's value as bytes: texts and binaries as they are, numbers in decimals, tables and arrays as JSON.

@@ -4,6 +4,7 @@ use std::{num::NonZeroU64, sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
 use lockstep_broker::{BrokerError, Certainty, Class, Commit, Settle, Settlement, Settler};
+use lockstep_model::Moment;
 use tokio::time::{Instant, timeout_at};
 
 use crate::{
@@ -62,7 +63,13 @@ impl Settler for RabbitSettler {
             return batch.iter().map(|_| Err(not_owned(SETTLE))).collect();
         };
         let begun = Instant::now();
-        let mut progress: Vec<_> = batch.iter().map(|settle| self.judge(&consumer, settle)).collect();
+        let now = self.shared.now();
+        let standings = consumer.standings(&batch, now);
+        let judged = batch
+            .iter()
+            .zip(standings)
+            .map(|(settle, standing)| self.judge(&consumer, settle, standing, now));
+        let mut progress: Vec<_> = judged.collect();
         self.write(&consumer, &batch, &mut progress);
         self.publish(&consumer, &batch, &mut progress, begun + PUBLISH_WITHIN).await;
         self.write(&consumer, &batch, &mut progress);
@@ -83,17 +90,22 @@ impl Settler for RabbitSettler {
 
 impl RabbitSettler {
     /// What a settlement needs, or why it is over before it has begun.
-    fn judge(&self, consumer: &Consumer, settle: &Settle) -> Progress {
-        let now = self.shared.now();
+    fn judge(
+        &self,
+        consumer: &Consumer,
+        settle: &Settle,
+        standing: Option<Standing>,
+        now: Moment,
+    ) -> Progress {
         if settle.not_after.is_some_and(|not_after| not_after <= now) {
             let message = "it was not begun before the moment behind which the lease may be over";
             return Progress::Over(Err(refusal(SETTLE, Class::Transient, reason::TIMED_OUT, message)));
         }
-        let tag = tag(settle.delivery.position);
-        let standing = consumer.with_unsettled(settle.epoch, now, |unsettled, _| {
-            tag.map_or(Standing::Unknown, |tag| unsettled.standing(tag.get()))
-        });
-        match (standing, tag) {
+        let unsupported = |message| {
+            let reason = reason::DEAD_LETTER_UNSUPPORTED;
+            Progress::Over(Err(refusal(SETTLE, Class::Permanent, reason, message)))
+        };
+        match (standing, tag(settle.delivery.position)) {
             (None, _) | (_, None) => Progress::Over(Err(not_owned(SETTLE))),
             (Some(Standing::Unknown), _) => {
                 let message = "no delivery of that position has come";
@@ -103,26 +115,12 @@ impl RabbitSettler {
             (Some(Standing::Written), Some(tag)) => Progress::Written(tag),
             (Some(Standing::Out), Some(tag)) => match (settle.settlement, &self.shared.config.dead_letter) {
                 (Settlement::DeadLetter, DeadLetter::Queue(_)) => Progress::Publish(tag),
-                (Settlement::DeadLetter, DeadLetter::Broker) if !consumer.may_reject => {
-                    let message = format!(
-                        "it is not known that queue {} has a dead-letter exchange; the broker would drop the message",
-                        consumer.name
-                    );
-                    Progress::Over(Err(refusal(
-                        SETTLE,
-                        Class::Permanent,
-                        reason::DEAD_LETTER_UNSUPPORTED,
-                        message,
-                    )))
-                }
+                (Settlement::DeadLetter, DeadLetter::Broker) if !consumer.may_reject => unsupported(format!(
+                    "it is not known that queue {} has a dead-letter exchange; the broker would drop the message",
+                    consumer.name
+                )),
                 (Settlement::DeadLetter, DeadLetter::None) => {
-                    let message = "no place for dead letters is configured";
-                    Progress::Over(Err(refusal(
-                        SETTLE,
-                        Class::Permanent,
-                        reason::DEAD_LETTER_UNSUPPORTED,
-                        message,
-                    )))
+                    unsupported("no place for dead letters is configured".to_owned())
                 }
                 (settlement, _) => Progress::Due(tag, settlement),
             },

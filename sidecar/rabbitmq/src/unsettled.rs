@@ -122,9 +122,10 @@ impl<T> Unsettled<T> {
         }
     }
 
-    /// The broker has read what it was told of it.
+    /// The broker has read what it was told of it, if it was told anything.
     pub(crate) fn settled(&mut self, tag: u64) {
-        if let Some(index) = self.index(tag) {
+        let written = |index: &usize| self.out.get(*index).is_some_and(|entry| entry.written);
+        if let Some(index) = self.index(tag).filter(written) {
             self.out.remove(index);
         }
     }
@@ -186,10 +187,13 @@ mod tests {
         assert_eq!((unsettled.standing(3), unsettled.standing(4)), (Standing::Out, Standing::Written));
         assert_eq!((unsettled.standing(0), unsettled.standing(5)), (Standing::Unknown, Standing::Unknown));
         assert_eq!((unsettled.kept(2), unsettled.kept(3)), (None, Some(&())));
+        unsettled.settled(3);
+        assert_eq!(unsettled.standing(3), Standing::Out, "the broker was told nothing of it");
         unsettled.settled(1);
         unsettled.arrived(5, Moment::ZERO, ()).unwrap();
         assert_eq!(planned(&unsettled, &[3, 5]), [(5, true)]);
         for tag in [3, 4, 5] {
+            unsettled.written(tag);
             unsettled.settled(tag);
         }
         assert_eq!((unsettled.out.len(), unsettled.next(), unsettled.oldest()), (0, 6, None));
