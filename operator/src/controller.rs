@@ -27,7 +27,7 @@ use tokio::{
     sync::{Semaphore, mpsc, watch},
     time::{MissedTickBehavior, interval},
 };
-use tracing::{Instrument, debug, info, info_span, warn};
+use tracing::{Instrument, debug, info, info_span};
 
 pub use entry::Entry;
 
@@ -206,14 +206,8 @@ async fn poll(scope: &Scope, entry: &Entry) -> Action {
         scope.shared.memories.with(&key, |memory| memory.polled = false);
         return Action::await_change();
     };
-    let observed = match crate::dereference::pods(scope, &key) {
-        Ok(pods) => pods,
-        Err(error) => {
-            warn!(error = %error, "failed to read a pod again that was kept as text");
-            return Action::requeue(POLL_PERIOD);
-        }
-    };
-    let reports = scope.shared.poller.ask(&observed, group.spec.sidecar.admin_port).await;
+    let places = crate::dereference::places(scope, &key);
+    let reports = scope.shared.poller.ask(places, group.spec.sidecar.admin_port).await;
     let failures =
         reports.values().filter(|report| matches!(report, crate::PodReport::Unreachable(_))).count();
     scope.shared.metrics.poll_failures.inc_by(u64::try_from(failures).unwrap_or(u64::MAX));

@@ -16,6 +16,7 @@ use crate::{
     context::{Key, Scope},
     facts::is_controlled_by,
     membership::Membership,
+    poll::Place,
 };
 
 /// What the watches hold of a group, and what its pods said last.
@@ -36,7 +37,7 @@ pub fn observe(scope: &Scope, group: &Arc<ConsumerGroup>) -> Result<Observed, se
         group: Arc::clone(group),
         deployment: deployment.map(|live| live.read()).transpose()?,
         replica_sets: read(&stores.replica_sets.state_filter(|set| of_group(set.meta())))?,
-        pods: pods(scope, &key)?,
+        pods: read(&pods(scope, &key))?,
         config_maps: stores.config_maps.state_filter(|map| of_group(&map.metadata)),
         disruption_budgets: stores.disruption_budgets.state_filter(|budget| beside(&budget.metadata)),
         siblings: siblings.iter().filter_map(|other| other.0.as_ref().ok().map(Arc::clone)).collect(),
@@ -68,16 +69,19 @@ const TEMPLATE_HASH: &str = "pod-template-hash";
 
 /// The group's pods: those of its Deployment's ReplicaSets, and of one of that name that was there before. Anybody who
 /// may create pods can give them the group's label.
-///
-/// # Errors
-///
-/// What [`Compact::read`] says.
-pub fn pods(scope: &Scope, key: &Key) -> Result<Vec<Arc<Pod>>, serde_json::Error> {
-    read(&scope.stores.pods.state_filter(|pod| {
+fn pods(scope: &Scope, key: &Key) -> Vec<Arc<Compact<Pod>>> {
+    scope.stores.pods.state_filter(|pod| {
         pod.meta().namespace.as_deref() == Some(key.namespace.as_str())
             && group_label(pod.meta()) == Some(key.name.as_str())
             && is_of_deployment(scope, key, pod.meta())
-    }))
+    })
+}
+
+/// The group's running pods by name, and where their sidecars are asked.
+pub fn places(scope: &Scope, key: &Key) -> Vec<(String, Place)> {
+    let pods = pods(scope, key);
+    let place = |pod: &Arc<Compact<Pod>>| Some((pod.meta().name.clone()?, pod.glance().place?));
+    pods.iter().filter_map(place).collect()
 }
 
 fn is_of_deployment(scope: &Scope, key: &Key, pod: &ObjectMeta) -> bool {
@@ -114,7 +118,12 @@ fn strangers(scope: &Scope, key: &Key, own: &Membership) -> Result<Vec<Arc<Pod>>
     let mut strangers = scope.stores.pods.state_filter(|pod| {
         pod.meta().namespace.as_ref() == Some(&key.namespace)
             && group_label(pod.meta()) != Some(&key.name)
-            && pod.glance().as_deref().and_then(Membership::parse).is_some_and(|other| own.is_same(&other))
+            && pod
+                .glance()
+                .member_of
+                .as_deref()
+                .and_then(Membership::parse)
+                .is_some_and(|other| own.is_same(&other))
     });
     strangers.sort_by(|a, b| a.meta().name.cmp(&b.meta().name));
     read(&strangers)

@@ -13,7 +13,6 @@ use std::{
 
 use futures_util::future::{BoxFuture, join_all};
 use k8s_openapi::api::core::v1::Pod;
-use kube::ResourceExt;
 use lockstep_contract::{STATUS_FORMAT, Status, names::SIDECAR_CONTAINER};
 use tokio::sync::Semaphore;
 
@@ -54,12 +53,11 @@ impl Poller {
         Self { fetch, pods: Arc::new(Semaphore::new(PODS_MAX)) }
     }
 
-    /// Asks every running pod, by name. `port` is where a pod's sidecar is asked that names no port.
-    pub async fn ask(&self, pods: &[Arc<Pod>], port: u16) -> BTreeMap<String, PodReport> {
-        let asked = pods.iter().filter_map(|pod| {
-            let address = address(pod, port)?;
-            let name = pod.name_any();
-            Some(async move { (name, self.ask_one(address).await) })
+    /// Asks pods, by name. `port` is where a pod's sidecar is asked that names no port.
+    pub async fn ask(&self, pods: Vec<(String, Place)>, port: u16) -> BTreeMap<String, PodReport> {
+        let asked = pods.into_iter().map(|(name, place)| async move {
+            let address = SocketAddr::new(place.ip, place.port.unwrap_or(port));
+            (name, self.ask_one(address).await)
         });
         join_all(asked).await.into_iter().collect()
     }
@@ -86,21 +84,30 @@ fn read(body: &[u8]) -> Result<Status, String> {
     }
 }
 
-/// Where a pod's sidecar is asked; `None` when it can't answer, since it does not run.
-fn address(pod: &Pod, port: u16) -> Option<SocketAddr> {
-    let status = pod.status.as_ref()?;
-    if status.phase.as_deref() != Some("Running") {
-        return None;
+/// Where a pod's sidecar is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    ip: IpAddr,
+    /// A pod made before `sidecar.adminPort` changed listens at its own.
+    port: Option<u16>,
+}
+
+impl Place {
+    /// That of a pod; `None` when its sidecar can't answer, since it does not run.
+    pub fn of(pod: &Pod) -> Option<Self> {
+        let status = pod.status.as_ref()?;
+        if status.phase.as_deref() != Some("Running") {
+            return None;
+        }
+        let ip = status.pod_ip.as_deref()?.parse().ok()?;
+        let containers =
+            pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten().chain(&spec.containers));
+        let port = containers
+            .filter(|container| container.name == SIDECAR_CONTAINER)
+            .flat_map(|container| container.ports.iter().flatten())
+            .find_map(|port| u16::try_from(port.container_port).ok());
+        Some(Self { ip, port })
     }
-    let ip: IpAddr = status.pod_ip.as_deref()?.parse().ok()?;
-    let containers =
-        pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten().chain(&spec.containers));
-    // A pod made before `sidecar.adminPort` changed listens at its own.
-    let own = containers
-        .filter(|container| container.name == SIDECAR_CONTAINER)
-        .flat_map(|container| container.ports.iter().flatten())
-        .find_map(|port| u16::try_from(port.container_port).ok());
-    Some(SocketAddr::new(ip, own.unwrap_or(port)))
 }
 
 #[cfg(test)]

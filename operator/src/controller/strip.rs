@@ -13,7 +13,7 @@ use k8s_openapi::{
 use lockstep_contract::names::{SIDECAR_CONTAINER, annotations};
 
 use super::Entry;
-use crate::{compact::Keep, rollout::Candidate};
+use crate::{compact::Keep, poll::Place, rollout::Candidate};
 
 /// Large, and rewritten by every client-side `kubectl apply`.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
@@ -67,13 +67,23 @@ impl Keep for ReplicaSet {
     }
 }
 
+/// What must be known of every pod at every look.
+#[derive(Debug, Clone)]
+pub struct PodGlance {
+    /// As whom it says that it takes part at a broker.
+    pub(crate) member_of: Option<Box<str>>,
+    /// Where its sidecar is asked, while that runs.
+    pub(crate) place: Option<Place>,
+}
+
 /// How it is, which ConfigMaps it names, and the sidecar's ports.
 impl Keep for Pod {
-    /// As whom it says that it takes part at a broker.
-    type Glance = Option<Box<str>>;
+    type Glance = PodGlance;
 
-    fn glance(&self) -> Self::Glance {
-        self.metadata.annotations.as_ref()?.get(annotations::MEMBER_OF).map(|text| text.as_str().into())
+    fn glance(&self) -> PodGlance {
+        let annotations = self.metadata.annotations.as_ref();
+        let member_of = annotations.and_then(|all| all.get(annotations::MEMBER_OF));
+        PodGlance { member_of: member_of.map(|text| text.as_str().into()), place: Place::of(self) }
     }
 
     fn strip(&mut self) {

@@ -9,9 +9,9 @@ fn pod(status: serde_json::Value, spec: serde_json::Value) -> Pod {
 #[test]
 fn only_a_running_pod_with_an_address_is_asked() {
     let spec = json!({"containers": []});
-    let at = |status| address(&pod(status, spec.clone()), 15464).map(|at| at.to_string());
-    assert_eq!(at(json!({"phase": "Running", "podIP": "10.1.2.3"})).unwrap(), "10.1.2.3:15464");
-    assert_eq!(at(json!({"phase": "Running", "podIP": "fd00::1"})).unwrap(), "[fd00::1]:15464");
+    let at = |status| Place::of(&pod(status, spec.clone())).map(|place| (place.ip.to_string(), place.port));
+    assert_eq!(at(json!({"phase": "Running", "podIP": "10.1.2.3"})).unwrap(), ("10.1.2.3".to_owned(), None));
+    assert_eq!(at(json!({"phase": "Running", "podIP": "fd00::1"})).unwrap(), ("fd00::1".to_owned(), None));
     for status in [
         json!({"phase": "Pending", "podIP": "10.1.2.3"}),
         json!({"phase": "Running"}),
@@ -30,7 +30,7 @@ fn the_pods_own_port_counts() {
         "initContainers": [{"name": SIDECAR_CONTAINER, "ports": [{"containerPort": 15999}]}],
         "containers": [{"name": "app", "ports": [{"containerPort": 8080}]}],
     });
-    assert_eq!(address(&pod(status, spec), 15464).unwrap().port(), 15999);
+    assert_eq!(Place::of(&pod(status, spec)).unwrap().port, Some(15999));
 }
 
 /// A pod that answers one request with these bytes, at the port that is answered.
@@ -52,7 +52,8 @@ async fn answering(answer: Vec<u8>) -> u16 {
 async fn asked(answer: Vec<u8>) -> PodReport {
     let port = answering(answer).await;
     let pod = pod(json!({"phase": "Running", "podIP": "127.0.0.1"}), json!({"containers": []}));
-    let mut reports = Poller::new().unwrap().ask(&[Arc::new(pod)], port).await;
+    let mut reports =
+        Poller::new().unwrap().ask(vec![("a".to_owned(), Place::of(&pod).unwrap())], port).await;
     reports.remove("a").unwrap()
 }
 
@@ -127,12 +128,11 @@ async fn pods_that_stall_take_no_time_from_the_others() {
     ports.push(answering(ok(&long)).await);
     let named = |(index, port): (usize, u16)| {
         let spec = json!({"containers": [{"name": SIDECAR_CONTAINER, "ports": [{"containerPort": port}]}]});
-        let mut pod = pod(json!({"phase": "Running", "podIP": "127.0.0.1"}), spec);
-        pod.metadata.name = Some(index.to_string());
-        Arc::new(pod)
+        let pod = pod(json!({"phase": "Running", "podIP": "127.0.0.1"}), spec);
+        (index.to_string(), Place::of(&pod).unwrap())
     };
     let pods: Vec<_> = ports.into_iter().enumerate().map(named).collect();
-    let reports = Poller::new().unwrap().ask(&pods, 1).await;
+    let reports = Poller::new().unwrap().ask(pods, 1).await;
     let answered: Vec<_> = reports
         .iter()
         .filter(|(_, report)| matches!(report, PodReport::Answered(_)))
