@@ -44,6 +44,17 @@ pub struct BrokerError {
     pub source: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
+/// An operation that was not begun.
+pub fn refusal(
+    operation: &'static str,
+    class: Class,
+    reason: &'static str,
+    message: impl Into<String>,
+) -> BrokerError {
+    let problem = Problem { reason, message: message.into(), remedy: String::new() };
+    BrokerError { operation, certainty: Certainty::NotDone, class, problem, source: None }
+}
+
 impl Problem {
     /// The reason of a member that has nothing to do, since its group has more members than queues.
     pub const MORE_REPLICAS_THAN_QUEUES: &'static str = "MoreReplicasThanQueues";

@@ -6,7 +6,7 @@ use tokio::sync::mpsc;
 
 use crate::{
     config::{Config, DeadLetter},
-    keeper::{RabbitKeeper, Report},
+    keeper::{self, RabbitKeeper, Report},
     reader::RabbitReader,
     settler::RabbitSettler,
     shared::Shared,
@@ -54,6 +54,6 @@ impl Broker for RabbitMq {
     fn split(self) -> (RabbitReader, RabbitSettler, RabbitKeeper) {
         let reader = RabbitReader::new(Arc::clone(&self.shared));
         let settler = RabbitSettler::new(Arc::clone(&self.shared));
-        (reader, settler, RabbitKeeper::start(self.shared, self.reports))
+        (reader, settler, keeper::start(self.shared, self.reports))
     }
 }

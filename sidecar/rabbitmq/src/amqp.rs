@@ -20,7 +20,6 @@ pub mod fuzzing;
 mod handshake;
 mod outbox;
 mod shared;
-mod tls;
 
 #[cfg(test)]
 mod tests;
@@ -33,10 +32,11 @@ pub use codec::{
     Array, BadProperties, Entries, Field, Fields, HeaderDefect, Malformed, Properties, RawProperties, Table,
     TableError, Value,
 };
-pub use config::{Credentials, Endpoint, OpenConfig, TlsFiles};
+pub use config::{Credentials, Endpoint, OpenConfig};
 pub use connection::{Connection, ServerInfo};
 pub use delivery::{BodyState, DeliveryEvent, RawDelivery};
 pub use error::{AmqpError, Close};
+pub use lockstep_tls::TlsFiles;
 
 pub(crate) use dial::dial;
 

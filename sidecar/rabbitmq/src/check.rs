@@ -1,6 +1,6 @@
 //! Looks at a source without consuming from it, and says what will be in the way.
 
-use lockstep_broker::Problem;
+use lockstep_broker::{Finding, Severity};
 
 use crate::{
     amqp::{AmqpError, Budget, Connection},
@@ -11,24 +11,6 @@ use crate::{
     shared::open_config,
 };
 
-/// How grave a finding is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Severity {
-    /// Messages of the source will not come.
-    Error,
-    /// They will, as long as nothing else fails.
-    Warning,
-}
-
-/// One thing in the way.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
-    /// How grave it is.
-    pub severity: Severity,
-    /// What it is, and the cure.
-    pub problem: Problem,
-}
-
 /// Asks every node whether it can be used, and one of them how the queues were declared. Consumes nothing and changes
 /// nothing. Takes 5 s for each node that does not answer. Empty when all is well.
 pub async fn check(config: &Config) -> Vec<Finding> {
@@ -36,7 +18,7 @@ pub async fn check(config: &Config) -> Vec<Finding> {
     let open = match open_config(config, &format!("{} check", config.name), &Budget::default()).await {
         Ok(open) => open,
         Err(bad) => {
-            findings.push(Finding { severity: Severity::Error, problem: of_credentials(&bad) });
+            findings.push(Finding::error(of_credentials(&bad)));
             return findings;
         }
     };
@@ -57,9 +39,7 @@ pub async fn check(config: &Config) -> Vec<Finding> {
         findings.extend(of_dead_letters(config, &connection).await);
         connection.close().await;
     }
-    findings.sort_by_key(|finding| finding.severity);
-    findings.dedup();
-    findings
+    Finding::in_order(findings)
 }
 
 async fn of_queue(
@@ -68,14 +48,9 @@ async fn of_queue(
     open: &crate::amqp::OpenConfig,
     queue: &str,
 ) -> Vec<Finding> {
-    let finding = |severity, problem| Finding { severity, problem };
     match verify(config, open, connection, queue).await {
-        Ok(verified) => {
-            verified.warnings.into_iter().map(|problem| finding(Severity::Warning, problem)).collect()
-        }
-        Err(failure) => {
-            failure.problem.map(|problem| finding(Severity::Error, problem)).into_iter().collect()
-        }
+        Ok(verified) => verified.warnings.into_iter().map(Finding::warning).collect(),
+        Err(failure) => failure.problem.map(Finding::error).into_iter().collect(),
     }
 }
 
@@ -92,11 +67,10 @@ async fn of_dead_letters(config: &Config, connection: &Connection) -> Option<Fin
     } else {
         of_channel(&error, target, config).problem
     };
-    problem.map(|problem| Finding { severity: Severity::Error, problem })
+    problem.map(Finding::error)
 }
 
 /// Whether the acknowledgement timeout can be kept.
 fn prefetch(config: &Config) -> Option<Finding> {
-    let problem = config.prefetch().hopeless.then(|| hopeless(config))?;
-    Some(Finding { severity: Severity::Warning, problem })
+    config.prefetch().hopeless.then(|| Finding::warning(hopeless(config)))
 }

@@ -22,7 +22,7 @@ mod unsettled;
 
 pub use adapter::RabbitMq;
 pub use amqp::{Credentials, Endpoint, TlsFiles};
-pub use check::{Finding, Severity, check};
+pub use check::check;
 pub use config::{Config, CredentialsSource, DeadLetter, KeySource, Ordering, PrefetchPlan};
 pub use keeper::RabbitKeeper;
 pub use problem::reason;

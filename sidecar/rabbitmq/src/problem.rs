@@ -4,11 +4,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::{
-    collections::BTreeMap,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
-
+pub(crate) use lockstep_broker::refusal;
 use lockstep_broker::{BrokerError, Certainty, Class, Problem};
 
 use crate::{
@@ -19,14 +15,15 @@ use crate::{
 
 /// The reasons that this adapter gives, CamelCase as conditions want them.
 pub mod reason {
+    pub use lockstep_broker::reason::{
+        CONNECTION_LOST, MORE_MEMBERS_THAN_QUEUES, NOT_OWNED, NOT_SUPPORTED, TIMED_OUT, TLS_FAILED,
+        UNEXPECTED_ANSWER, WRONG_CREDENTIALS,
+    };
+
     /// No node can be reached.
     pub const UNREACHABLE: &str = "Unreachable";
-    /// The credentials are missing or wrong.
-    pub const WRONG_CREDENTIALS: &str = "WrongCredentials";
     /// There is no such virtual host, or not for this user.
     pub const VHOST_NOT_FOUND: &str = "VhostNotFound";
-    /// The TLS handshake failed.
-    pub const TLS_FAILED: &str = "TlsFailed";
     /// A queue does not exist.
     pub const QUEUE_NOT_FOUND: &str = "QueueNotFound";
     /// The user may not do this with a queue, or somebody has it for himself.
@@ -42,7 +39,7 @@ pub mod reason {
     /// A queue is of a kind that only a plugin knows.
     pub const QUEUE_TYPE_UNSUPPORTED: &str = "QueueTypeUnsupported";
     /// How a queue was declared can't be found out.
-    pub const OWNERSHIP_UNVERIFIED: &str = "OwnershipUnverified";
+    pub const OWNERSHIP_UNVERIFIED: &str = lockstep_broker::Problem::OWNERSHIP_UNVERIFIED;
     /// The management API can't be used.
     pub const MANAGEMENT_FAILED: &str = "ManagementFailed";
     /// There is nowhere for dead letters to go.
@@ -53,18 +50,6 @@ pub mod reason {
     pub const ACKNOWLEDGEMENT_TIMEOUT: &str = "AcknowledgementTimeout";
     /// The broker takes no messages for now (a memory or disk alarm).
     pub const BROKER_BLOCKED: &str = "BrokerBlocked";
-    /// There are more members than queues, so that this one has nothing to do.
-    pub const MORE_MEMBERS_THAN_QUEUES: &str = lockstep_broker::Problem::MORE_REPLICAS_THAN_QUEUES;
-    /// The broker answered something that makes no sense or refused for a reason of its own.
-    pub const UNEXPECTED_ANSWER: &str = "UnexpectedAnswer";
-    /// No answer came in time.
-    pub const TIMED_OUT: &str = "TimedOut";
-    /// The connection broke.
-    pub const CONNECTION_LOST: &str = "ConnectionLost";
-    /// The ownership is over.
-    pub const NOT_OWNED: &str = "NotOwned";
-    /// The operation is not one that this source has.
-    pub const NOT_SUPPORTED: &str = "NotSupported";
 }
 
 /// Codes of AMQP 0-9-1 that say something to a person.
@@ -249,25 +234,10 @@ pub(crate) fn failed(operation: &'static str, error: AmqpError, certainty: Certa
     BrokerError { operation, certainty, class, problem, source: Some(std::sync::Arc::new(error)) }
 }
 
-/// An operation that was not begun.
-pub(crate) fn refusal(
-    operation: &'static str,
-    class: Class,
-    reason: &'static str,
-    message: impl Into<String>,
-) -> BrokerError {
-    let problem = Problem { reason, message: message.into(), remedy: String::new() };
-    BrokerError { operation, certainty: Certainty::NotDone, class, problem, source: None }
-}
-
 /// An operation under an ownership that is over.
 pub(crate) fn not_owned(operation: &'static str) -> BrokerError {
     refusal(operation, Class::Transient, reason::NOT_OWNED, "the queue is not owned under that epoch")
 }
-
-/// The present troubles, the gravest first. Bounded by queues.
-#[derive(Debug, Default)]
-pub(crate) struct Problems(Mutex<BTreeMap<(Rank, String), Problem>>);
 
 /// How grave: the first is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -276,38 +246,4 @@ pub(crate) enum Rank {
     Queue,
     DeadLetter,
     Warning,
-}
-
-impl Problems {
-    /// Notes a trouble of a subject. Says whether that is news.
-    pub(crate) fn set(&self, rank: Rank, subject: &str, problem: Problem) -> bool {
-        let key = (rank, subject.to_owned());
-        let mut all = self.lock();
-        // Words of one trouble may differ from time to time (a port, a wait): that is no news.
-        if all.get(&key).is_some_and(|known| known.reason == problem.reason) {
-            return false;
-        }
-        all.insert(key, problem);
-        true
-    }
-
-    /// It has passed. Says whether that is news.
-    pub(crate) fn clear(&self, rank: Rank, subject: &str) -> bool {
-        let mut all = self.lock();
-        !all.is_empty() && all.remove(&(rank, subject.to_owned())).is_some()
-    }
-
-    /// Forgets all.
-    pub(crate) fn clear_all(&self) {
-        self.lock().clear();
-    }
-
-    /// The gravest.
-    pub(crate) fn first(&self) -> Option<Problem> {
-        self.lock().values().next().cloned()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<(Rank, String), Problem>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }

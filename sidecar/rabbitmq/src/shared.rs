@@ -5,6 +5,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use lockstep_broker::Problems;
 use lockstep_model::{Epoch, Moment, QueueId};
 use tokio::sync::mpsc;
 
@@ -14,7 +15,7 @@ use crate::{
     consumer::Consumer,
     dead_letter::Publisher,
     keeper::Report,
-    problem::Problems,
+    problem::Rank,
 };
 
 /// See the module.
@@ -24,7 +25,8 @@ pub(crate) struct Shared {
     pub(crate) prefetch: Prefetch,
     /// Shared by all connections.
     pub(crate) budget: Budget,
-    pub(crate) problems: Problems,
+    /// Bounded by queues.
+    pub(crate) problems: Problems<Rank>,
     pub(crate) publisher: Publisher,
     /// To the keeper, which reads them at once: as many as there are queues and changes.
     pub(crate) reports: mpsc::UnboundedSender<Report>,

@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 use crate::{
     codec::HeaderEncoding,
     config::Config,
-    keeper::RocketKeeper,
+    keeper::{self, RocketKeeper},
     reader::RocketReader,
     remoting::{Event, Remoting, RemotingConfig},
     settler::RocketSettler,
@@ -68,6 +68,6 @@ impl Broker for RocketMq {
     fn split(self) -> (RocketReader, RocketSettler, RocketKeeper) {
         let reader = RocketReader::new(Arc::clone(&self.shared));
         let settler = RocketSettler::new(Arc::clone(&self.shared));
-        (reader, settler, RocketKeeper::start(self.shared, self.events))
+        (reader, settler, keeper::start(self.shared, self.events))
     }
 }

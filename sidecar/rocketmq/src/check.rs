@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use lockstep_broker::Problem;
+use lockstep_broker::{Finding, Problem, Severity};
 
 use crate::{
     adapter::remoting_config,
@@ -18,24 +18,6 @@ use crate::{
 /// How long each question may take.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How grave a finding is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Severity {
-    /// Messages of the source will not come.
-    Error,
-    /// They will, as long as nothing else fails.
-    Warning,
-}
-
-/// One thing in the way.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
-    /// How grave it is.
-    pub severity: Severity,
-    /// What it is, and the cure.
-    pub problem: Problem,
-}
-
 struct Check<'a> {
     config: &'a Config,
     remoting: Remoting,
@@ -48,10 +30,7 @@ pub async fn check(config: &Config) -> Vec<Finding> {
     let (remoting, _events) = Remoting::new(remoting_config(config));
     let mut check = Check { config, remoting, findings: Vec::new() };
     check.source().await;
-    let mut findings = check.findings;
-    findings.sort_by_key(|finding| finding.severity);
-    findings.dedup();
-    findings
+    Finding::in_order(check.findings)
 }
 
 impl Check<'_> {
@@ -128,7 +107,7 @@ impl Check<'_> {
             ),
             Err(error) => {
                 let problem = problem::of_call(&error, about);
-                self.findings.push(Finding { severity: Severity::Error, problem });
+                self.findings.push(Finding::error(problem));
                 return None;
             }
         };
@@ -169,7 +148,7 @@ impl Check<'_> {
                     // Asking may be allowed to administrators only; what is wrong with credentials stands all the same.
                     let problem = problem::of_call(&error, about(self.config, Peer::Broker(broker), None));
                     if problem.reason == reason::WRONG_CREDENTIALS {
-                        self.findings.push(Finding { severity: Severity::Error, problem });
+                        self.findings.push(Finding::error(problem));
                         return;
                     }
                 }
@@ -204,7 +183,7 @@ impl Check<'_> {
             && matches!(error.refusal(), Some(ResponseCode::NoPermission) | None)
         {
             let problem = problem::of_call(&error, about(self.config, Peer::Broker(broker), Some(topic)));
-            self.findings.push(Finding { severity: Severity::Error, problem });
+            self.findings.push(Finding::error(problem));
         }
         let is_sql = |s: &crate::Subscription| s.topic == *topic && matches!(s.filter, Filter::Sql(_));
         if self.config.subscriptions.iter().any(is_sql) {
@@ -228,7 +207,7 @@ impl Check<'_> {
                 problem::of_call(&error, about(self.config, Peer::Broker(broker), Some(&subscription.topic)))
             }
         };
-        self.findings.push(Finding { severity: Severity::Error, problem });
+        self.findings.push(Finding::error(problem));
     }
 
     async fn ask<R: Request>(&self, address: &str, request: &R) -> Result<R::Reply, CallError> {
@@ -243,8 +222,7 @@ impl Check<'_> {
     }
 
     fn error(&mut self, reason: &'static str, message: String, remedy: String) {
-        self.findings
-            .push(Finding { severity: Severity::Error, problem: Problem { reason, message, remedy } });
+        self.findings.push(Finding::error(Problem { reason, message, remedy }));
     }
 }
 

@@ -22,7 +22,7 @@ mod settler;
 mod shared;
 
 pub use adapter::RocketMq;
-pub use check::{Finding, Severity, check};
+pub use check::check;
 pub use config::{Config, Filter, KeySource, StartPosition, Subscription};
 pub use keeper::RocketKeeper;
 pub use problem::reason;

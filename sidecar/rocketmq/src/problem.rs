@@ -3,11 +3,6 @@
 #[cfg(test)]
 mod tests;
 
-use std::{
-    collections::BTreeMap,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
-
 use lockstep_broker::Problem;
 
 use crate::{
@@ -17,6 +12,11 @@ use crate::{
 
 /// The reasons that this adapter gives, CamelCase as conditions want them.
 pub mod reason {
+    pub use lockstep_broker::reason::{
+        CONNECTION_LOST, MORE_MEMBERS_THAN_QUEUES, NOT_OWNED, NOT_SUPPORTED, TIMED_OUT, TLS_FAILED,
+        UNEXPECTED_ANSWER, WRONG_CREDENTIALS,
+    };
+
     /// No name server answered.
     pub const NAME_SERVER_UNREACHABLE: &str = "NameServerUnreachable";
     /// A subscribed topic does not exist.
@@ -27,14 +27,10 @@ pub mod reason {
     pub const GROUP_NOT_FOUND: &str = "GroupNotFound";
     /// The credentials may not do this, or reading is switched off.
     pub const NO_PERMISSION: &str = "NoPermission";
-    /// The credentials are missing or wrong.
-    pub const WRONG_CREDENTIALS: &str = "WrongCredentials";
     /// A broker's advertised address can't be reached.
     pub const BROKER_UNREACHABLE: &str = "BrokerUnreachable";
     /// The route names a broker without the address of its master.
     pub const BROKER_WITHOUT_MASTER: &str = "BrokerWithoutMaster";
-    /// The TLS handshake failed.
-    pub const TLS_FAILED: &str = "TlsFailed";
     /// The broker does not take SQL filters.
     pub const SQL_FILTER_DISABLED: &str = "SqlFilterDisabled";
     /// The broker can't parse the filter.
@@ -43,24 +39,12 @@ pub mod reason {
     pub const SUBSCRIPTION_UNKNOWN: &str = "SubscriptionUnknown";
     /// Another live process uses our client id.
     pub const DUPLICATE_CLIENT_ID: &str = "DuplicateClientId";
-    /// There are more members than queues, so that this one has nothing to do.
-    pub const MORE_MEMBERS_THAN_QUEUES: &str = lockstep_broker::Problem::MORE_REPLICAS_THAN_QUEUES;
     /// A broker was started less than one lease ago, so that locks it has forgotten may still be in use.
     pub const BROKER_RESTARTED: &str = "BrokerRestarted";
     /// The broker takes no requests for now.
     pub const BROKER_BUSY: &str = "BrokerBusy";
-    /// The broker answered something that makes no sense or refused for a reason of its own.
-    pub const UNEXPECTED_ANSWER: &str = "UnexpectedAnswer";
-    /// No answer came in time.
-    pub const TIMED_OUT: &str = "TimedOut";
-    /// The connection broke.
-    pub const CONNECTION_LOST: &str = "ConnectionLost";
-    /// The ownership is over.
-    pub const NOT_OWNED: &str = "NotOwned";
     /// A newer position was set from outside.
     pub const POSITION_MOVED: &str = "PositionMoved";
-    /// The operation is not one that a log has.
-    pub const NOT_SUPPORTED: &str = "NotSupported";
 }
 
 /// What a failed request was about, so that the cure can name it.
@@ -215,10 +199,6 @@ pub(crate) fn create_group(about: About<'_>) -> String {
     format!("create it: mqadmin updateSubGroup -n '{}' -c CLUSTER -g '{}'", name_servers(about), about.group)
 }
 
-/// The present troubles, the gravest first. Bounded by topics, brokers and queues.
-#[derive(Debug, Default)]
-pub(crate) struct Problems(Mutex<BTreeMap<(Rank, String), Problem>>);
-
 /// How grave: the first is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Rank {
@@ -228,43 +208,4 @@ pub(crate) enum Rank {
     Broker,
     Queue,
     Note,
-}
-
-impl Problems {
-    /// Notes a trouble of a subject. Says whether that is news.
-    pub(crate) fn set(&self, rank: Rank, subject: impl Into<String>, problem: Problem) -> bool {
-        let key = (rank, subject.into());
-        let mut all = self.lock();
-        // Words of one trouble may differ from time to time (a port, a wait): that is no news.
-        if all.get(&key).is_some_and(|known| known.reason == problem.reason) {
-            return false;
-        }
-        all.insert(key, problem);
-        true
-    }
-
-    /// It has passed. Says whether that is news.
-    pub(crate) fn clear(&self, rank: Rank, subject: &str) -> bool {
-        let mut all = self.lock();
-        !all.is_empty() && all.remove(&(rank, subject.to_owned())).is_some()
-    }
-
-    /// Forgets those of a rank whose subject is not kept.
-    pub(crate) fn retain(&self, rank: Rank, keep: impl Fn(&str) -> bool) {
-        self.lock().retain(|(r, subject), _| *r != rank || keep(subject));
-    }
-
-    /// Forgets all.
-    pub(crate) fn clear_all(&self) {
-        self.lock().clear();
-    }
-
-    /// The gravest.
-    pub(crate) fn first(&self) -> Option<Problem> {
-        self.lock().values().next().cloned()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<(Rank, String), Problem>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }

@@ -10,7 +10,6 @@ mod error;
 mod event;
 mod peer;
 mod pending;
-mod tls;
 
 #[cfg(test)]
 mod tests;
@@ -34,9 +33,10 @@ use self::{
 };
 use crate::{codec::Command, protocol::Request};
 
-pub use config::{CredentialsSource, RemotingConfig, TlsFiles};
+pub use config::{CredentialsSource, RemotingConfig};
 pub use error::{BackoffCause, CallError, ConnectError, Lost};
 pub use event::{Event, Responder};
+pub use lockstep_tls::TlsFiles;
 
 /// Events that wait for their reader.
 const EVENTS: usize = 256;

@@ -9,14 +9,15 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use lockstep_broker::{BrokerError, Certainty, Class, Problem};
+pub(crate) use lockstep_broker::refusal;
+use lockstep_broker::{BrokerError, Class, Problem, Problems};
 use lockstep_model::Moment;
 use tokio::sync::Notify;
 
 use crate::{
     config::Config,
     leases::{Leases, Refusal},
-    problem::{self, About, Peer, Problems, Rank, reason},
+    problem::{self, About, Peer, Rank, reason},
     protocol::{MessageQueue, Request, ResponseCode, SubscriptionData},
     remoting::{CallError, Remoting},
 };
@@ -53,7 +54,8 @@ pub(crate) struct Shared {
     pub(crate) remoting: Remoting,
     pub(crate) leases: Leases,
     pub(crate) masters: Masters,
-    pub(crate) problems: Problems,
+    /// Bounded by topics, brokers and queues.
+    pub(crate) problems: Problems<Rank>,
     pub(crate) stats: Arc<Stats>,
     pub(crate) bell: Bell,
 }
@@ -183,7 +185,7 @@ impl Shared {
         let problem = problem::of_call(&error, about);
         let class = error.refusal().map_or(Class::Transient, class);
         self.react(error.refusal());
-        if class == Class::Permanent && self.problems.set(Rank::Queue, queue.to_string(), problem.clone()) {
+        if class == Class::Permanent && self.problems.set(Rank::Queue, &queue.to_string(), problem.clone()) {
             self.bell.rung.notify_one();
         }
         BrokerError { operation, certainty: error.certainty(), class, problem, source: Some(Arc::new(error)) }
@@ -218,7 +220,7 @@ impl Shared {
     /// A queue stands still for a reason that may pass.
     pub(crate) fn stuck(&self, queue: &MessageQueue, problem: &Problem) {
         let message = format!("queue {queue}: {}", problem.message);
-        if self.problems.set(Rank::Queue, queue.to_string(), Problem { message, ..problem.clone() }) {
+        if self.problems.set(Rank::Queue, &queue.to_string(), Problem { message, ..problem.clone() }) {
             self.bell.rung.notify_one();
         }
     }
@@ -245,17 +247,6 @@ fn class(code: ResponseCode) -> Class {
         | ResponseCode::SubscriptionParseFailed => Class::Permanent,
         _ => Class::Transient,
     }
-}
-
-/// An operation that was not begun.
-pub(crate) fn refusal(
-    operation: &'static str,
-    class: Class,
-    reason: &'static str,
-    message: impl Into<String>,
-) -> BrokerError {
-    let problem = Problem { reason, message: message.into(), remedy: String::new() };
-    BrokerError { operation, certainty: Certainty::NotDone, class, problem, source: None }
 }
 
 /// An operation that the lease forbids.

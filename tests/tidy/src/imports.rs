@@ -39,6 +39,7 @@ const WALLS: &[Wall] = &[
         ],
     },
     Wall { folder: "sidecar/broker", may_use: &["lockstep-model"], never: CLIENTS },
+    Wall { folder: "sidecar/tls", may_use: &[], never: &["lockstep_", "reqwest", "axum"] },
     Wall { folder: "sidecar/history", may_use: &[], never: &["tokio", "serde", "lockstep_"] },
     Wall {
         folder: "sidecar/embedded",
@@ -47,13 +48,13 @@ const WALLS: &[Wall] = &[
     },
     Wall {
         folder: "sidecar/rocketmq",
-        may_use: &["lockstep-model", "lockstep-broker"],
-        never: &["lockstep_core", "lockstep_embedded", "lockstep_rabbitmq", "reqwest", "axum"],
+        may_use: &["lockstep-model", "lockstep-broker", "lockstep-tls"],
+        never: &["lockstep_core", "lockstep_embedded", "lockstep_rabbitmq", "reqwest", "axum", "rustls"],
     },
     Wall {
         folder: "sidecar/rabbitmq",
-        may_use: &["lockstep-model", "lockstep-broker"],
-        never: &["lockstep_core", "lockstep_embedded", "lockstep_rocketmq", "axum", "lapin"],
+        may_use: &["lockstep-model", "lockstep-broker", "lockstep-tls"],
+        never: &["lockstep_core", "lockstep_embedded", "lockstep_rocketmq", "axum", "lapin", "rustls"],
     },
     Wall {
         folder: "sidecar/app",

@@ -1,10 +1,7 @@
-use lockstep_broker::Clock;
+use lockstep_broker::{Clock, Finding, Severity};
 use tokio::sync::watch;
 
-use super::{
-    Failure, block_on, random_name, say, secrets_folder,
-    source::{Finding, Source},
-};
+use super::{Failure, block_on, random_name, say, secrets_folder, source::Source};
 use crate::{
     args::CheckArgs,
     config::{Member, Origin},
@@ -39,12 +36,11 @@ pub(super) fn check(args: &CheckArgs) -> Result<(), Failure> {
 
 fn report(findings: &[Finding]) -> Result<(), Failure> {
     let mut errors = Vec::new();
-    for Finding { fatal, problem } in findings {
+    for Finding { severity, problem } in findings {
         let text = format!("({}): {problem}", problem.reason);
-        if *fatal {
-            errors.push(format!("the source can't be used {text}"));
-        } else {
-            say(format!("warning {text}"));
+        match severity {
+            Severity::Error => errors.push(format!("the source can't be used {text}")),
+            Severity::Warning => say(format!("warning {text}")),
         }
     }
     if errors.is_empty() {

@@ -1,6 +1,6 @@
 //! The sources of this version, each with its adapter.
 
-use lockstep_broker::Problem;
+use lockstep_broker::Finding;
 use lockstep_contract::{ConsumerGroup, RabbitMq, RocketMq, SourceKind};
 
 use super::Failure;
@@ -15,14 +15,6 @@ use crate::{
 pub(super) enum Source<'a> {
     RocketMq(&'a RocketMq),
     RabbitMq(&'a RabbitMq),
-}
-
-/// One thing in the way of a source.
-#[derive(Debug)]
-pub(super) struct Finding {
-    /// Whether messages will not come for it.
-    pub(super) fatal: bool,
-    pub(super) problem: Problem,
 }
 
 impl<'a> Source<'a> {
@@ -74,24 +66,8 @@ impl<'a> Source<'a> {
     /// What is in its way. Asks without joining: another member would make the group's members give queues away.
     pub(super) async fn check(self, group: &ConsumerGroup, member: &Member<'_>) -> Vec<Finding> {
         match self {
-            Self::RocketMq(source) => {
-                use lockstep_rocketmq::{Severity, check};
-                let found = check(&rocketmq_config(group, source, member)).await;
-                let finding = |found: lockstep_rocketmq::Finding| Finding {
-                    fatal: found.severity == Severity::Error,
-                    problem: found.problem,
-                };
-                found.into_iter().map(finding).collect()
-            }
-            Self::RabbitMq(source) => {
-                use lockstep_rabbitmq::{Severity, check};
-                let found = check(&rabbitmq_config(group, source, member)).await;
-                let finding = |found: lockstep_rabbitmq::Finding| Finding {
-                    fatal: found.severity == Severity::Error,
-                    problem: found.problem,
-                };
-                found.into_iter().map(finding).collect()
-            }
+            Self::RocketMq(source) => lockstep_rocketmq::check(&rocketmq_config(group, source, member)).await,
+            Self::RabbitMq(source) => lockstep_rabbitmq::check(&rabbitmq_config(group, source, member)).await,
         }
     }
 }

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     Broker, BrokerError, Clock, Commit, FetchRequest, Fetched, LeaseEvent, LeaseKeeper, Reader, Settle,
-    Settler,
+    Settler, reason,
 };
 
 /// The state and the bell that is rung after each change of it.
@@ -130,7 +130,7 @@ impl Reader for MemoryReader {
             {
                 let mut state = self.shared.look();
                 if state.restarts != restarts {
-                    return Err(refused("fetch", "ConnectionLost", "the broker was restarted"));
+                    return Err(refused("fetch", reason::CONNECTION_LOST, "the broker was restarted"));
                 }
                 if let Some(fetched) = state.fetch(self.instance, request)? {
                     return Ok(fetched);

@@ -9,7 +9,7 @@ use super::{
     Happening,
     state::{Held, Member, Owner, State},
 };
-use crate::{LeaseEvent, Problem, SourceState};
+use crate::{LeaseEvent, Problem, SourceState, reason};
 
 /// What the broker says to a request for a lock.
 enum Lock {
@@ -229,7 +229,7 @@ impl State {
         }
         let problem = if member.cut {
             Some(Problem {
-                reason: "ConnectionLost",
+                reason: reason::CONNECTION_LOST,
                 message: "the connection to the broker in memory is cut".into(),
                 remedy: String::new(),
             })

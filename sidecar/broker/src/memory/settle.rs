@@ -6,7 +6,7 @@ use super::{
     DeadLetter, Happening,
     state::{Hand, Queue, State, Stored, refused},
 };
-use crate::{BrokerError, Commit, FetchRequest, Fetched, Settle, Settlement};
+use crate::{BrokerError, Commit, FetchRequest, Fetched, Settle, Settlement, reason};
 
 impl State {
     /// What a fetch brings now; `None` while there is nothing.
@@ -32,7 +32,7 @@ impl State {
 
     pub(super) fn commit(&mut self, instance: u64, commit: &Commit) -> Result<(), BrokerError> {
         if !self.locks() {
-            return Err(refused("commit", "NotSupported", "this source settles one by one"));
+            return Err(refused("commit", reason::NOT_SUPPORTED, "this source settles one by one"));
         }
         let held = self.current("commit", instance, commit.queue, commit.epoch)?;
         if held.moved.is_some() {
@@ -65,7 +65,7 @@ impl State {
                     Ok(())
                 }
                 Settlement::Accept | Settlement::Release => {
-                    Err(refused("settle", "NotSupported", "a log is settled by its cursor"))
+                    Err(refused("settle", reason::NOT_SUPPORTED, "a log is settled by its cursor"))
                 }
             };
         }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use lockstep_model::{Epoch, Message, Moment, Position, QueueId, QueueName, Settlement};
 
 use super::{DeadLetter, Happening, MemoryOptions, Record};
-use crate::{BrokerError, Certainty, Class, Clock, Problem, SourceState};
+use crate::{BrokerError, Class, Clock, SourceState, reason, refusal};
 
 /// Everything the broker and the adapters' halves share. One lock, held for a moment at a time.
 #[derive(Debug)]
@@ -138,7 +138,7 @@ impl State {
             return Err(refused(operation, "NotConnected", "the member is gone"));
         };
         if member.cut {
-            return Err(refused(operation, "ConnectionLost", "the connection to the broker is lost"));
+            return Err(refused(operation, reason::CONNECTION_LOST, "the connection to the broker is lost"));
         }
         match member.held.get_mut(&queue) {
             Some(held)
@@ -200,11 +200,5 @@ impl Queue {
 }
 
 pub(super) fn refused(operation: &'static str, reason: &'static str, message: &str) -> BrokerError {
-    BrokerError {
-        operation,
-        certainty: Certainty::NotDone,
-        class: Class::Transient,
-        problem: Problem { reason, message: message.into(), remedy: String::new() },
-        source: None,
-    }
+    refusal(operation, Class::Transient, reason, message)
 }

@@ -205,22 +205,7 @@ impl Channel {
         self.inner.core().confirms(self.inner.number, &self.inner.end)
     }
 
-    /// Publishes and waits until the broker confirms; the channel must be in confirm mode. Times count from the sending.
-    ///
-    /// # Errors
-    /// By [`AmqpError::certainty`]: `NotDone` when it was surely not sent, `Unknown` when it may be in its queue.
-    pub async fn publish(
-        &self,
-        exchange: &str,
-        routing_key: &str,
-        mandatory: bool,
-        properties: &Properties,
-        body: Bytes,
-    ) -> Result<Confirmation, AmqpError> {
-        self.send(exchange, routing_key, mandatory, properties, body).await?.wait().await
-    }
-
-    /// Publishes and does not wait for the confirm. Waits while the broker takes no messages or much is unwritten.
+    /// Publishes and does not wait for the confirm; the channel must be in confirm mode. Waits while the broker takes no messages or much is unwritten.
     ///
     /// Cancel safe: a dropped call sent nothing.
     ///

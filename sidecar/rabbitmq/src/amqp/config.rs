@@ -1,4 +1,6 @@
-use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
+
+use lockstep_tls::TlsFiles;
 
 use super::Budget;
 
@@ -90,13 +92,4 @@ impl fmt::Debug for Credentials {
             Self::External => f.write_str("External"),
         }
     }
-}
-
-/// Files for TLS, read again at each connect so that rotated ones are used.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct TlsFiles {
-    /// Certificates of the authorities to trust; absent = the system's.
-    pub ca: Option<PathBuf>,
-    /// Our own certificate chain and its key, for brokers that ask for one.
-    pub identity: Option<(PathBuf, PathBuf)>,
 }

@@ -1,12 +1,13 @@
 use std::{io, sync::Arc};
 
+use lockstep_tls::handshake;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpStream, lookup_host},
     time::timeout,
 };
 
-use super::{AmqpError, Endpoint, OpenConfig, tls};
+use super::{AmqpError, Endpoint, OpenConfig};
 
 /// A byte stream to a peer, plain or encrypted.
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -44,6 +45,9 @@ async fn open(endpoint: &Endpoint, config: &OpenConfig) -> Result<Box<dyn Stream
     stream.set_nodelay(true).map_err(failed)?;
     match &config.tls {
         None => Ok(Box::new(stream)),
-        Some(files) => Ok(Box::new(tls::handshake(files, host, stream).await?)),
+        Some(files) => match handshake(files, host, stream).await {
+            Ok(stream) => Ok(Box::new(stream)),
+            Err(error) => Err(AmqpError::of_tls(host, error)),
+        },
     }
 }

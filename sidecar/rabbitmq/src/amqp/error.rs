@@ -1,6 +1,7 @@
 use std::{fmt, io, path::PathBuf, sync::Arc, time::Duration};
 
 use lockstep_broker::Certainty;
+use lockstep_tls::TlsError;
 use thiserror::Error;
 
 use super::codec::{Closed, Malformed, text_of};
@@ -176,6 +177,16 @@ pub enum AmqpError {
 }
 
 impl AmqpError {
+    /// Why TLS can't be spoken with a host.
+    pub(super) fn of_tls(host: &str, error: TlsError) -> Self {
+        match error {
+            TlsError::File { path, reason } => Self::TlsFile { path, reason },
+            TlsError::Name { cause, .. } | TlsError::Handshake(cause) => {
+                Self::Tls { host: host.into(), cause }
+            }
+        }
+    }
+
     /// Whether what was asked may have been done.
     pub fn certainty(&self) -> Certainty {
         match self {

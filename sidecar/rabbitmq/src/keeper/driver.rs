@@ -6,13 +6,13 @@ mod source;
 use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
-use lockstep_broker::{EpochClock, LeaseEvent, Outbox, QueueTable, SourceState};
+use lockstep_broker::{EpochClock, LeaseEvent, Outbox, QueueTable, SourceState, Wish};
 use lockstep_model::{Moment, QueueId, QueueName};
 use tokio::{sync::mpsc, time::sleep_until};
 use tracing::{debug, info, warn};
 
 use super::{
-    Report, Wish,
+    Report,
     jobs::{self, Done, Opened, Verified, jitter},
 };
 use crate::{

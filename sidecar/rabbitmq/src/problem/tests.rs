@@ -62,17 +62,3 @@ async fn what_keeps_from_connecting_has_a_reason_and_a_cure() {
     assert_eq!(problem.reason, reason::WRONG_CREDENTIALS);
     assert!(problem.message.contains("/etc/x/password") && problem.remedy.contains("key password"));
 }
-
-#[test]
-fn the_gravest_trouble_is_shown_until_it_has_passed() {
-    let problem = |reason| Problem { reason, message: String::new(), remedy: String::new() };
-    let problems = Problems::default();
-    assert!(problems.set(Rank::Warning, "a", problem(reason::CLASSIC_QUEUE)));
-    assert!(problems.set(Rank::Queue, "b", problem(reason::QUEUE_NOT_FOUND)));
-    assert!(!problems.set(Rank::Queue, "b", problem(reason::QUEUE_NOT_FOUND)));
-    assert_eq!(problems.first().unwrap().reason, reason::QUEUE_NOT_FOUND);
-    assert!(problems.clear(Rank::Queue, "b") && !problems.clear(Rank::Queue, "b"));
-    assert_eq!(problems.first().unwrap().reason, reason::CLASSIC_QUEUE);
-    problems.clear_all();
-    assert!(problems.first().is_none());
-}

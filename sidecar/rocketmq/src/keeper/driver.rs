@@ -12,13 +12,12 @@ use std::{
 };
 
 use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
-use lockstep_broker::{EpochClock, LeaseEvent, Outbox, SourceState};
+use lockstep_broker::{EpochClock, LeaseEvent, Outbox, SourceState, Wish};
 use lockstep_model::{Identity, Moment, QueueId};
 use tokio::{sync::mpsc, time::sleep_until};
 use tracing::debug;
 
 use super::{
-    Wish,
     jobs::{self, Done},
     links::Links,
     machine::{Machine, Timing},

@@ -245,7 +245,7 @@ impl Driver {
             }
             Err(SessionError::Duplicate) => {
                 link.state = State::Idle { at: now + AGAIN };
-                self.shared.problems.set(Rank::Membership, address.as_ref(), self.duplicate());
+                self.shared.problems.set(Rank::Membership, address, self.duplicate());
             }
             Err(SessionError::Call(error)) => {
                 let wait = match &error {
@@ -402,7 +402,7 @@ impl Driver {
     fn broker_failed_at(&mut self, broker: &str, address: &Arc<str>, error: &CallError) {
         let problem = problem::of_call(error, self.shared.about(Peer::Broker(broker), None));
         tracing::debug!(broker, %address, error = %error, "request to the broker failed");
-        self.shared.problems.set(Rank::Broker, address.as_ref(), problem);
+        self.shared.problems.set(Rank::Broker, address, problem);
     }
 
     pub(super) fn duplicate(&self) -> Problem {

@@ -189,7 +189,7 @@ impl Driver {
         for broker in lacking {
             problems.set(
                 Rank::Broker,
-                format!("master of {broker}"),
+                &format!("master of {broker}"),
                 Problem {
                     reason: reason::BROKER_WITHOUT_MASTER,
                     message: format!(
@@ -293,7 +293,7 @@ impl Driver {
             self.membership.listed.remove(broker);
             self.links.beat_now(now);
             self.membership.wanted = true;
-            self.shared.problems.set(Rank::Membership, broker.as_ref(), Problem {
+            self.shared.problems.set(Rank::Membership, broker, Problem {
                 reason: reason::GROUP_NOT_FOUND,
                 message: format!(
                     "broker {broker} answers our heartbeats but does not list us in group {}: the group does not exist \
@@ -307,7 +307,7 @@ impl Driver {
         self.membership.listed.insert(Arc::clone(broker));
         if listed > 1 && !self.links.may_be_half_open(broker, now) {
             self.membership.twice.insert(Arc::clone(broker));
-            self.shared.problems.set(Rank::Membership, broker.as_ref(), self.duplicate());
+            self.shared.problems.set(Rank::Membership, broker, self.duplicate());
             self.step_back(now);
             return false;
         } else {

@@ -1,5 +1,7 @@
 use std::{fs, path::Path, time::Duration};
 
+use lockstep_tls::testing::Authority;
+
 use super::*;
 use crate::{
     protocol::MaxOffset,
@@ -47,13 +49,13 @@ async fn credentials_that_can_t_be_used_are_not_taken_for_tls() {
 async fn files_for_tls_that_can_t_be_used_are_those_of_tls() {
     let folder = tempfile::tempdir().unwrap();
     let (ca, chain, key) = (folder.path().join("ca.crt"), folder.path().join("c"), folder.path().join("k"));
-    let files = TlsFiles { ca: Some(ca.clone()), identity: None };
+    let files = TlsFiles { ca: Some(ca), identity: None };
     let missing = problem(encrypted(files)).await;
     assert_eq!(missing.reason, reason::TLS_FAILED);
     assert!(missing.message.contains("ca.crt") && missing.remedy.contains("tls"), "{missing:?}");
-    let authority = rcgen::generate_simple_self_signed(["a".to_owned()]).unwrap();
-    fs::write(&ca, authority.cert.pem()).unwrap();
-    let missing = problem(encrypted(TlsFiles { ca: Some(ca), identity: Some((chain.clone(), key)) })).await;
+    let authority = Authority::new();
+    let missing =
+        problem(encrypted(TlsFiles { ca: Some(authority.ca()), identity: Some((chain.clone(), key)) })).await;
     assert_eq!(missing.reason, reason::TLS_FAILED);
     assert!(missing.message.contains(&chain.display().to_string()), "{missing:?}");
 }

@@ -6,6 +6,8 @@ use std::{
     time::Duration,
 };
 
+use lockstep_tls::TlsFiles;
+
 use super::ConnectError;
 use crate::codec::{Credentials, HeaderEncoding};
 
@@ -37,15 +39,6 @@ impl Default for RemotingConfig {
             connect_timeout: CONNECT_TIMEOUT,
         }
     }
-}
-
-/// Files for TLS, read again at each connect so that rotated ones are used.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct TlsFiles {
-    /// Certificates of the authorities to trust; absent = the system's.
-    pub ca: Option<PathBuf>,
-    /// Our own certificate chain and its key, for brokers that ask for one.
-    pub identity: Option<(PathBuf, PathBuf)>,
 }
 
 /// Where credentials come from; asked again at each connect so that rotated ones are used.

@@ -6,7 +6,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::{ConnectError, RemotingConfig, tls};
+use super::{ConnectError, RemotingConfig};
 use crate::codec::Credentials;
 
 /// A byte stream to a peer, plain or encrypted.
@@ -35,7 +35,7 @@ async fn open(config: &RemotingConfig, target: &str) -> Result<Dialed, ConnectEr
     stream.set_nodelay(true).map_err(failed)?;
     let stream: Box<dyn Stream> = match &config.tls {
         None => Box::new(stream),
-        Some(files) => Box::new(tls::handshake(files, host, stream).await?),
+        Some(files) => Box::new(lockstep_tls::handshake(files, host, stream).await?),
     };
     Ok(Dialed { stream, credentials })
 }

@@ -1,6 +1,7 @@
 use std::{io, path::PathBuf, sync::Arc, time::Duration};
 
 use lockstep_broker::Certainty;
+use lockstep_tls::TlsError;
 use thiserror::Error;
 
 use crate::{
@@ -42,6 +43,16 @@ pub enum ConnectError {
     /// The credentials can't be had.
     #[error("failed to read the credentials: {0}")]
     Credentials(String),
+}
+
+impl From<TlsError> for ConnectError {
+    fn from(error: TlsError) -> Self {
+        match error {
+            TlsError::File { path, reason } => Self::File { path, reason },
+            TlsError::Name { .. } => Self::Address,
+            TlsError::Handshake(cause) => Self::Tls(cause),
+        }
+    }
 }
 
 /// Why a connection ended.

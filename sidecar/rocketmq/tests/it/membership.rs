@@ -1,8 +1,8 @@
 use std::{collections::BTreeMap, time::Duration};
 
-use lockstep_broker::LeaseEvent;
+use lockstep_broker::{LeaseEvent, Severity};
 use lockstep_model::{Identity, Position};
-use lockstep_rocketmq::{Severity, StartPosition, check, codec::Command, reason};
+use lockstep_rocketmq::{StartPosition, check, codec::Command, reason};
 
 use tokio::time::timeout;
 

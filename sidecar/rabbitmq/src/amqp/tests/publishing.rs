@@ -19,7 +19,7 @@ async fn publishing() -> (Connection, Server, Channel) {
 }
 
 async fn publish(channel: &Channel, key: &str, body: impl Into<Bytes>) -> Result<Confirmation, AmqpError> {
-    channel.publish("", key, true, &Properties::persistent(), body.into()).await
+    channel.send("", key, true, &Properties::persistent(), body.into()).await?.wait().await
 }
 
 /// Reads a mandatory publish to `k` and its header; its body in frames.
@@ -141,7 +141,7 @@ async fn what_can_not_be_sent_is_refused_whole() {
     // The broker closes the connection at a header that is longer than was agreed.
     let headers = crate::amqp::Fields::new().text("a", &"x".repeat(5000));
     let properties = Properties::new().with_headers(headers);
-    let long = channel.publish("", "k", true, &properties, Bytes::new()).await.unwrap_err();
+    let long = channel.send("", "k", true, &properties, Bytes::new()).await.unwrap_err();
     let key = publish(&channel, &"k".repeat(256), "").await.unwrap_err();
     for error in [long, key] {
         assert!(matches!(error, AmqpError::TooLong { .. }), "{error}");

@@ -1,4 +1,11 @@
+//! TLS to a broker: the files that say whom to trust and who we are, and a handshake that verifies the peer.
+
+mod error;
+#[cfg(feature = "testing")]
+pub mod testing;
+
 use std::{
+    io,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -9,9 +16,10 @@ use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
 };
 use tokio::net::TcpStream;
-use tokio_rustls::{TlsConnector, client::TlsStream};
+use tokio_rustls::TlsConnector;
 
-use super::{ConnectError, TlsFiles};
+pub use error::TlsError;
+pub use tokio_rustls::client::TlsStream;
 
 /// Names the system's bundle, as OpenSSL has it.
 const BUNDLE_VARIABLE: &str = "SSL_CERT_FILE";
@@ -24,19 +32,33 @@ const BUNDLES: [&str; 4] = [
     "/etc/ssl/ca-bundle.pem",
 ];
 
-/// Speaks TLS with a peer whose certificate must be for `host`.
-pub(super) async fn handshake(
+/// Files for TLS, read again at each connect so that rotated ones are used.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// Certificates of the authorities to trust; absent = the system's.
+    pub ca: Option<PathBuf>,
+    /// Our own certificate chain and its key, for brokers that ask for one.
+    pub identity: Option<(PathBuf, PathBuf)>,
+}
+
+/// Speaks TLS with a peer whose certificate must be for `host`. Has no bound in time of its own.
+///
+/// # Errors
+/// A file can't be used, or there is no peer at the other end that the files make trustworthy.
+pub async fn handshake(
     files: &TlsFiles,
     host: &str,
     stream: TcpStream,
-) -> Result<TlsStream<TcpStream>, ConnectError> {
-    let name = ServerName::try_from(host.to_owned()).map_err(|_| ConnectError::Address)?;
-    let config = config(files).await?;
-    let connector = TlsConnector::from(Arc::new(config));
-    connector.connect(name, stream).await.map_err(|error| ConnectError::Tls(Arc::new(error)))
+) -> Result<TlsStream<TcpStream>, TlsError> {
+    let name = ServerName::try_from(host.to_owned()).map_err(|error| TlsError::Name {
+        host: host.to_owned(),
+        cause: Arc::new(io::Error::new(io::ErrorKind::InvalidInput, error)),
+    })?;
+    let connector = TlsConnector::from(Arc::new(config(files).await?));
+    connector.connect(name, stream).await.map_err(|error| TlsError::Handshake(Arc::new(error)))
 }
 
-async fn config(files: &TlsFiles) -> Result<ClientConfig, ConnectError> {
+async fn config(files: &TlsFiles) -> Result<ClientConfig, TlsError> {
     let roots = roots(files.ca.as_deref()).await?;
     let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
@@ -48,9 +70,9 @@ async fn config(files: &TlsFiles) -> Result<ClientConfig, ConnectError> {
     builder.with_client_auth_cert(certificates, secret).map_err(|error| unusable(key, &error))
 }
 
-async fn roots(ca: Option<&Path>) -> Result<RootCertStore, ConnectError> {
+async fn roots(ca: Option<&Path>) -> Result<RootCertStore, TlsError> {
     let system = || std::env::var_os(BUNDLE_VARIABLE).map(PathBuf::from).or_else(bundle);
-    let path = ca.map(Path::to_owned).or_else(system).ok_or_else(|| ConnectError::File {
+    let path = ca.map(Path::to_owned).or_else(system).ok_or_else(|| TlsError::File {
         path: PathBuf::from(BUNDLES[0]),
         reason: "there is no bundle of authorities on this system; name the authority's certificate in \
                  tls.caSecretRef"
@@ -69,7 +91,7 @@ fn bundle() -> Option<PathBuf> {
 }
 
 /// All certificates in a PEM file.
-async fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, ConnectError> {
+async fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let pem = read(path).await?;
     let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
     let certificates = certificates.map_err(|error| unusable(path, &error))?;
@@ -79,10 +101,10 @@ async fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Conne
     Ok(certificates)
 }
 
-async fn read(path: &Path) -> Result<Vec<u8>, ConnectError> {
+async fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
     tokio::fs::read(path).await.map_err(|error| unusable(path, &error))
 }
 
-fn unusable(path: &Path, reason: &dyn std::fmt::Display) -> ConnectError {
-    ConnectError::File { path: path.to_owned(), reason: reason.to_string() }
+fn unusable(path: &Path, reason: &dyn std::fmt::Display) -> TlsError {
+    TlsError::File { path: path.to_owned(), reason: reason.to_string() }
 }
