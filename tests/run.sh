@@ -97,7 +97,7 @@ build() { cargo test --quiet --workspace --no-run; }
 holds() {
   local what=$1
   shift
-  "$@" || return
+  "$@" || { echo "not ok: $what"; return 1; }
   echo "ok: $what"
 }
 
@@ -180,7 +180,7 @@ cluster() {
   # The one of the image: memory is measured.
   LOCKSTEP_OPERATOR=$CARGO_TARGET_DIR/$(rustc -vV | sed -n 's/^host: //p')/release/lockstep-operator
   local rc=0
-  bash tests/cluster/chart.sh || rc=1
+  holds "the chart" bash tests/cluster/chart.sh || rc=1
   cargo test --quiet --workspace --test apiserver || rc=1
   cargo test --quiet --workspace --test cluster || rc=1
   return $rc
@@ -191,7 +191,7 @@ cluster() {
 # tally LOG : adds what a layer's log says to the sums.
 tally() {
   local more
-  more=$(awk '/^test result: / { p += $4; f += $6 } /^ok: / { p += 1 } END { print p + 0, f + 0 }' "$1")
+  more=$(awk '/^test result: / { p += $4; f += $6 } /^ok: / { p += 1 } /^not ok: / { f += 1 } END { print p + 0, f + 0 }' "$1")
   passed=$((passed + ${more% *}))
   failures=$((failures + ${more#* }))
 }
@@ -225,6 +225,8 @@ trap clean_up EXIT
 trap interrupted INT TERM HUP
 
 summary=()
+# What failed, said once more at the end: a log may be cut to its last lines.
+wrongs=
 bash tests/install.sh || { echo "0 passed, 1 failed"; exit 1; }
 for layer in "$@"; do
   echo "== $layer"
@@ -234,6 +236,7 @@ for layer in "$@"; do
   tally "$run/$layer.log"
   # What broke before a test could fail is a failure too.
   [ $outcome = passed ] || [ "$failures" -gt "$before" ] || failures=$((failures + 1))
+  [ $outcome = passed ] || wrongs+=$(grep -hE '^not ok: | --- FAILED$|^test result: FAILED.*\[.' "$run/$layer.log")$'\n'
   line=$(printf '%-8s %s in %d s' "$layer" "$outcome" $((SECONDS - since)))
   echo "== $line"
   summary+=("$line")
@@ -243,6 +246,6 @@ end_clusters
 end_leftovers
 echo
 printf '%s\n' "${summary[@]}" "all in $SECONDS s"
-[ -z "$failed" ] || echo "FAILED:$failed; logs are kept in $run"
+[ -z "$failed" ] || printf '%sFAILED:%s; logs are kept in %s\n' "$wrongs" "$failed" "$run"
 echo "$passed passed, $failures failed"
 [ -z "$failed" ]

@@ -326,6 +326,10 @@ policy poddisruptionbudgets get list watch create patch delete
 core pods get list watch patch
 events.k8s.io events create patch
 '
+# In the whole cluster alone.
+work_on_definition='
+apiextensions.k8s.io customresourcedefinitions[consumergroups.lockstep.dev] get
+'
 work_of_leader='
 coordination.k8s.io leases create
 coordination.k8s.io leases[lockstep-operator] get update
@@ -476,8 +480,8 @@ stub_kinds
 accepted
 alerts
 install
-rights shop "$work_of_groups"
-rights "$system" "$work_of_groups$work_of_leader"
+rights shop "$work_of_groups$work_on_definition"
+rights "$system" "$work_of_groups$work_on_definition$work_of_leader"
 ok "the operator may do what it does, and reads no Secret"
 limited
 restricted
