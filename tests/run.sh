@@ -133,12 +133,17 @@ brokers() {
   bash tests/brokers/rabbitmq/rabbitmq.sh fetch || return
   RABBITMQ_VERSION=4.0 bash tests/brokers/rabbitmq/rabbitmq.sh fetch || return
   local -x LOCKSTEP_BROKERS=${LOCKSTEP_LENGTH:-normal}
-  # Side by side, since both mostly wait.
-  local rc=0 rocketmq
+  # Side by side, since all mostly wait.
+  local rc=0 job jobs=()
   cargo test --quiet --workspace --test rocketmq &
-  rocketmq=$!
-  cargo test --quiet --workspace --test rabbitmq || rc=1
-  wait "$rocketmq" || rc=1
+  jobs+=($!)
+  cargo test --quiet --workspace --test rabbitmq -- new_ &
+  jobs+=($!)
+  cargo test --quiet --workspace --test rabbitmq -- --skip=new_ &
+  jobs+=($!)
+  for job in "${jobs[@]}"; do
+    wait "$job" || rc=1
+  done
   return $rc
 }
 

@@ -132,3 +132,17 @@ once() {
     mv "$dir.part" "$dir"
   ) 9>"$dir.lock"
 }
+
+# java_peer NAME FOLDER : prints the class path of a Maven project in the folder, built where it is not there.
+java_peer() {
+  local built
+  built=$cache/$1-$(cat "$2/pom.xml" "$2"/src/main/java/lockstep/peer/*.java | sha256sum | cut -c1-16)
+  once "$built" build_java "$2"
+  printf '%s\n' "$built/target/classes:$built/target/lib/*"
+}
+
+build_java() {
+  mkdir -p "$2"
+  cp -r "$1/." "$2"
+  mvn -B -q -f "$2/pom.xml" package dependency:copy-dependencies -DincludeScope=runtime "-DoutputDirectory=$2/target/lib"
+}

@@ -48,18 +48,7 @@ copy_servers() {
     -DincludeScope=runtime "-Dserver.version=$version" "-DoutputDirectory=$1"
 }
 
-build_peer() {
-  mkdir -p "$1"
-  cp -r "$here/java-peer/." "$1"
-  mvn -B -q -f "$1/pom.xml" package dependency:copy-dependencies -DincludeScope=runtime "-DoutputDirectory=$1/target/lib"
-}
-
-peer_classpath() {
-  local key
-  key=$(cat "$here"/java-peer/pom.xml "$here"/java-peer/src/main/java/lockstep/peer/*.java | sha256sum | cut -c1-16)
-  once "$cache/java-peer-$key" build_peer
-  printf '%s\n' "$cache/java-peer-$key/target/classes:$cache/java-peer-$key/target/lib/*"
-}
+peer_classpath() { java_peer "$name-java-peer" "$here/java-peer"; }
 
 # --- configuration ---------------------------------------------------------
 

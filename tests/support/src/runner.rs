@@ -1,4 +1,5 @@
-//! Runs scenarios with real servers one by one: all, or those whose name contains one of the program's arguments.
+//! Runs scenarios with real servers one by one: all, or those whose name contains one of the program's arguments; with
+//! `--skip=PART` those whose name does not contain that.
 #![allow(clippy::print_stdout, reason = "this program reports on its output")]
 
 use std::{
@@ -32,7 +33,10 @@ where
     };
     let wanted: Vec<String> =
         std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
-    let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|part| name.contains(part.as_str()));
+    let skipped: Vec<String> =
+        std::env::args().filter_map(|argument| argument.strip_prefix("--skip=").map(str::to_owned)).collect();
+    let has = |name: &str, parts: &[String]| parts.iter().any(|part| name.contains(part.as_str()));
+    let is_wanted = |name: &str| (wanted.is_empty() || has(name, &wanted)) && !has(name, &skipped);
     let mut failed = Vec::new();
     let mut count = 0;
     let mut site: Option<(K, S)> = None;

@@ -65,9 +65,9 @@ fn the_truth_table_is_the_codes() {
     }
 }
 
-/// The words that an adapter declares, without those that every source has.
-fn declared(adapter: &str) -> BTreeSet<String> {
-    let text = read(&format!("sidecar/{adapter}/src/problem.rs"));
+/// The words that a file declares, without those that are reasons of ours.
+fn declared(path: &str) -> BTreeSet<String> {
+    let text = read(path);
     let lines = text.lines().filter(|line| line.trim_start().starts_with("pub const"));
     let words = lines.filter_map(|line| Some(line.split('"').nth(1)?.to_owned()));
     words.filter(|word| !is_common(word)).collect()
@@ -81,16 +81,18 @@ fn is_common(word: &str) -> bool {
 fn the_words_of_sources_are_explained() {
     let page = read("docs/conditions.md");
     let told = words(section(&page, "Reasons of sources"));
-    let adapters = ["rocketmq", "rabbitmq"].map(declared);
-    for declared in &adapters {
-        assert!(!declared.is_empty() && declared.iter().all(|word| is_reason(word)), "{declared:?}");
-    }
-    assert_eq!(told, adapters.iter().flatten().cloned().collect());
-    // A source's own page may say more of its words, and says nothing of others.
-    for (adapter, declared) in ["rocketmq", "rabbitmq"].iter().zip(&adapters) {
+    let shared = declared("sidecar/broker/src/reason.rs");
+    let mut all = shared.clone();
+    for adapter in ["rocketmq", "rabbitmq"] {
+        let declared = declared(&format!("sidecar/{adapter}/src/problem.rs"));
+        assert!(!declared.is_empty(), "{adapter}");
+        // A source's own page may say more of its words, and says nothing of others.
         let own = words(section(&read(&format!("docs/{adapter}.md")), "Conditions"));
-        let foreign: Vec<_> =
-            own.iter().filter(|word| !declared.contains(*word) && !is_common(word)).collect();
+        let is_known = |word: &String| declared.contains(word) || shared.contains(word) || is_common(word);
+        let foreign: Vec<_> = own.iter().filter(|word| !is_known(word)).collect();
         assert!(!own.is_empty() && foreign.is_empty(), "docs/{adapter}.md: {foreign:?}");
+        all.extend(declared);
     }
+    assert!(all.iter().all(|word| is_reason(word)), "{all:?}");
+    assert_eq!(told, all);
 }
