@@ -469,8 +469,16 @@ print(textwrap.dedent(text.replace("-", " ", 1)))' |
   ok "the groups in the chart"
 }
 
+# The allocator's setting is half of what keeps the operator below its memory; tests of it by itself set the same.
+arenas() {
+  render defaults --show-only templates/deployment.yaml | grep -A1 'name: MALLOC_ARENA_MAX$' | grep -q 'value: "1"$' ||
+    wrong "the operator must run with MALLOC_ARENA_MAX=1"
+  ok "the operator's allocator has one arena"
+}
+
 linted
 versions
+arenas
 typos
 documented
 bash "$here/cluster.sh" apiserver >/dev/null

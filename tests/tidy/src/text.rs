@@ -20,7 +20,7 @@ pub fn offenders(sources: &[Source]) -> Vec<String> {
     for source in sources.iter().filter(|source| !source.path.starts_with("tests/tidy/")) {
         for (number, line) in source.lines() {
             let mut report = |what: &str| found.push(format!("{}:{number}: {what}", source.path));
-            if PATHS.iter().any(|path| line.contains(path)) {
+            if FOLDERS.iter().any(|folder| line.contains(&format!("/{folder}/"))) {
                 report("a path of one machine");
             }
             if REGISTRIES.iter().any(|host| line.contains(host))
@@ -40,7 +40,8 @@ pub fn offenders(sources: &[Source]) -> Vec<String> {
     found
 }
 
-const PATHS: [&str; 4] = ["/root/", "/home/", "/Users/", "/work/"];
+/// Below the root of a file system, where people keep their checkouts.
+const FOLDERS: [&str; 4] = ["root", "home", "Users", "work"];
 const REGISTRIES: [&str; 7] = [
     "repo.maven.apache.org",
     "repo1.maven.org",
