@@ -22,7 +22,7 @@ mod outbox;
 mod shared;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::time::Duration;
 

@@ -14,10 +14,7 @@ use lockstep_model::{Delivery, Epoch, Moment, Position, QueueId, QueueName};
 use tokio::sync::{Notify, futures::Notified};
 
 use crate::{
-    amqp::{
-        AmqpError, BodyState, Budget, Channel, Deliveries, DeliveryEvent, HeaderDefect, RawDelivery,
-        RawProperties,
-    },
+    amqp::{AmqpError, BodyState, Budget, Channel, Deliveries, DeliveryEvent, RawDelivery, RawProperties},
     config::KeySource,
     message,
     unsettled::{Standing, Unsettled},
@@ -294,18 +291,11 @@ impl Origin {
 
 /// The bytes that a delivery needs and had no room for, unless there never will be.
 fn no_room(raw: &RawDelivery) -> Option<u64> {
-    let of_properties = match &raw.properties {
-        Err(bad) => match bad.defect {
-            HeaderDefect::NoRoom { size } => Some(size as u64),
-            HeaderDefect::TooLong { .. } | HeaderDefect::Flags(_) | HeaderDefect::Length => None,
-        },
-        Ok(_) => None,
-    };
-    let of_body = match raw.body {
+    match raw.body {
+        // With its properties, for which there was no room either.
         BodyState::Stub { size } => Some(size).filter(|size| *size <= Budget::largest()),
         BodyState::Whole(_) => None,
-    };
-    of_properties.max(of_body)
+    }
 }
 
 /// A tag, which is never 0.

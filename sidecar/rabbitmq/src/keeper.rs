@@ -1,8 +1,12 @@
 //! The lease-keeping half: the session, a channel a queue, who owns it, and the proofs of life. One task does it all, and
 //! waits for nothing but its own short questions.
 
+mod backoff;
 mod driver;
-pub(crate) mod jobs;
+mod jobs;
+#[cfg(test)]
+mod tests;
+pub(crate) mod verify;
 
 use std::sync::Arc;
 

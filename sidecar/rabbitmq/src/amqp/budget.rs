@@ -6,13 +6,11 @@ use std::sync::{
 use bytes::Bytes;
 use tokio::sync::Notify;
 
-use super::codec::HEADER_MOST;
-
 /// What bodies may hold together when nothing else is said.
 const LIMIT: usize = 64 * 1024 * 1024;
 
-/// The largest body that is ever kept, with its properties; the largest that RabbitMQ takes by default is 128 MiB up to 3.13
-/// and 16 MiB since, and properties are no longer than 1 MiB.
+/// The largest message that is ever kept, body and properties. The largest body that RabbitMQ takes by default is 128 MiB
+/// up to 3.13 and 16 MiB since, and properties are no longer than 1 MiB.
 const LARGEST: u64 = 129 * 1024 * 1024;
 
 /// Bytes that messages (bodies and properties) may hold, shared by all channels that were opened with a clone of it.
@@ -43,7 +41,7 @@ impl Budget {
         Self { shared: Arc::new(Shared { limit, held: AtomicUsize::new(0), freed: Notify::new() }) }
     }
 
-    /// The largest body that can ever be kept, in bytes; a larger one is always a stub.
+    /// The largest message that can ever be kept, body and properties, in bytes; a larger one is always a stub.
     pub const fn largest() -> u64 {
         LARGEST
     }
@@ -58,7 +56,7 @@ impl Budget {
         self.fits(self.held(), size).is_some()
     }
 
-    /// Waits until a message of `size` bytes would be admitted; for ever if its body is larger than
+    /// Waits until a message of `size` bytes would be admitted; for ever if it is larger than
     /// [`Budget::largest`].
     ///
     /// Cancel safe: nothing is reserved.
@@ -74,7 +72,7 @@ impl Budget {
     }
 
     fn fits(&self, held: usize, size: u64) -> Option<usize> {
-        let size = usize::try_from(size).ok().filter(|_| size <= LARGEST + u64::from(HEADER_MOST))?;
+        let size = usize::try_from(size).ok().filter(|_| size <= LARGEST)?;
         let sum = held.checked_add(size)?;
         (held == 0 || sum <= self.shared.limit).then_some(sum)
     }

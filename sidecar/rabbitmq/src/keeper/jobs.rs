@@ -4,17 +4,19 @@ use std::{sync::Arc, time::Duration};
 
 use lockstep_broker::Problem;
 use lockstep_model::{Moment, QueueId, QueueName};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout, timeout_at};
 
+use super::verify::{Verified, verify};
 use crate::{
     amqp::{AmqpError, Connection, Deliveries, Fields, OpenConfig, QueueInfo},
-    config::Config,
+    config::FilesStamp,
     consumer::Consumer,
-    declaration::{Declaration, Learned, Probe, Value, Version, Wanted},
-    management::{self, ManagementError},
-    problem::{Failure, Pace, of_channel, of_connection, of_credentials, reason},
+    problem::{Failure, Pace, of_channel, of_connection, of_credentials, pace_of_connection, reason},
     shared::Shared,
 };
+
+/// How often files that were refused are looked at for a change.
+const LOOK_AT_FILES: Duration = Duration::from_secs(1);
 
 /// How long a channel waits for room for a body before it is tried again.
 const ROOM_WITHIN: Duration = Duration::from_secs(5);
@@ -32,7 +34,9 @@ const APPLIED_WITHIN: Duration = Duration::from_millis(100);
 /// What a job brings back.
 #[derive(Debug)]
 pub(super) enum Done {
-    Connected(Result<Connection, Problem>),
+    Connected(Result<Connection, NotConnected>),
+    /// Whether files that say who we are have changed since a refusal.
+    Renewed(bool),
     /// The connection of that number ended.
     Disconnected(u64, AmqpError),
     Opened {
@@ -56,10 +60,19 @@ pub(super) enum Done {
     },
     Counted {
         queue: QueueId,
-        consumers: Result<u32, Option<Failure>>,
+        consumers: Result<u32, Failure>,
     },
     /// The connections are closed.
     Left,
+}
+
+/// Why there is no connection.
+#[derive(Debug)]
+pub(super) struct NotConnected {
+    pub(super) problem: Problem,
+    pub(super) pace: Pace,
+    /// The files that say who we are, as they were.
+    pub(super) files: FilesStamp,
 }
 
 /// A channel that consumes.
@@ -69,14 +82,6 @@ pub(super) struct Opened {
     pub(super) deliveries: Deliveries,
     pub(super) sent: Moment,
     pub(super) verified: Verified,
-}
-
-/// What is known of a queue's declaration.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Verified {
-    pub(crate) may_reject: bool,
-    /// What somebody should know of it.
-    pub(crate) warnings: Vec<Problem>,
 }
 
 /// What a channel is opened for.
@@ -95,24 +100,49 @@ pub(super) struct Order {
 /// Connects to the first node that can be reached, beginning with the one of that number.
 pub(super) async fn connect(shared: Arc<Shared>, from: usize) -> Done {
     let config = &shared.config;
+    // Before they are read, so that no change is missed.
+    let files = config.files_stamp().await;
     let open = match shared.open_config(&config.name).await {
         Ok(open) => open,
-        Err(bad) => return Done::Connected(Err(of_credentials(&bad))),
+        Err(bad) => {
+            return Done::Connected(Err(NotConnected {
+                problem: of_credentials(&bad),
+                pace: Pace::Slow,
+                files,
+            }));
+        }
     };
-    let mut problem = None;
+    let mut found: Option<(Pace, Problem)> = None;
     let nodes = config.nodes.len().max(1);
     for node in config.nodes.iter().cycle().skip(from % nodes).take(nodes) {
         match Connection::open(node, &open).await {
             Ok(connection) => return Done::Connected(Ok(connection)),
-            Err(error) => problem = Some(of_connection(&error, config)),
+            Err(error) => {
+                let pace = pace_of_connection(&error);
+                // A node that refuses says more than one that is not there.
+                if pace == Pace::Slow || found.as_ref().is_none_or(|(pace, _)| *pace != Pace::Slow) {
+                    found = Some((pace, of_connection(&error, config)));
+                }
+            }
         }
     }
-    let unset = || Problem {
-        reason: reason::UNREACHABLE,
-        message: "the source has no node".to_owned(),
-        remedy: "name one in urls".to_owned(),
+    let unset = || {
+        let message = "the source has no node".to_owned();
+        (Pace::Slow, Problem { reason: reason::UNREACHABLE, message, remedy: "name one in urls".to_owned() })
     };
-    Done::Connected(Err(problem.unwrap_or_else(unset)))
+    let (pace, problem) = found.unwrap_or_else(unset);
+    Done::Connected(Err(NotConnected { problem, pace, files }))
+}
+
+/// Waits until the files that say who we are have changed, at most until the next try to connect is due anyway.
+pub(super) async fn renewed(shared: Arc<Shared>, known: FilesStamp, due: Moment) -> Done {
+    let config = &shared.config;
+    let changed = async {
+        while config.files_stamp().await == known {
+            sleep(LOOK_AT_FILES).await;
+        }
+    };
+    Done::Renewed(timeout_at(config.clock.instant(due), changed).await.is_ok())
 }
 
 /// Opens a channel and consumes.
@@ -143,7 +173,7 @@ async fn open_channel(
     let prefetch = if order.narrow.is_some() { 1 } else { shared.prefetch.count };
     channel.qos(prefetch.try_into().unwrap_or(std::num::NonZeroU16::MIN)).await.map_err(failed)?;
     if order.contested {
-        tokio::time::sleep(CONTEST * u32::from(jitter()) / u32::from(u16::MAX)).await;
+        sleep(CONTEST * u32::from(jitter()) / u32::from(u16::MAX)).await;
     }
     let QueueInfo { consumers, .. } = channel.declare_passive(&name).await.map_err(failed)?;
     if consumers > 0 && config.ordering.is_ordered() {
@@ -164,100 +194,6 @@ impl Shared {
     }
 }
 
-/// Finds out how a queue was declared, and judges it.
-///
-/// # Errors
-/// It must not be consumed, or the connection failed.
-pub(crate) async fn verify(
-    config: &Config,
-    open: &OpenConfig,
-    connection: &Connection,
-    queue: &str,
-) -> Result<Verified, Failure> {
-    let version = Version::of(&connection.server().version);
-    let mut verified = Verified::default();
-    let mut found = None;
-    if let Some(url) = &config.management {
-        match management::queue(url, &config.vhost, queue, open).await {
-            Ok(declaration) => found = declaration,
-            Err(error) => verified.warnings.push(management_failed(url, &error)),
-        }
-    }
-    if found.is_none() {
-        found = probe(config, connection, queue).await?;
-    }
-    let Some(found) = found else {
-        if config.ordering.is_ordered() && !config.assumed {
-            verified.warnings.push(unverified(config, queue));
-        }
-        return Ok(verified);
-    };
-    verified.may_reject = found.dead_letter_exchange;
-    let judgement = Wanted { queue, config, version }.judge(&found);
-    verified.warnings.extend(judgement.warnings);
-    match judgement.refused {
-        Some(problem) => Err(Failure { pace: Pace::Slow, problem: Some(problem) }),
-        None => Ok(verified),
-    }
-}
-
-/// Learns a queue's arguments by declaring it until the broker agrees. `None` where that is not permitted or leads nowhere.
-async fn probe(
-    config: &Config,
-    connection: &Connection,
-    queue: &str,
-) -> Result<Option<Declaration>, Failure> {
-    let failed = |error: AmqpError| of_channel(&error, queue, config);
-    let mut probe = Probe::new();
-    loop {
-        let (channel, _) = connection.open_channel().await.map_err(failed)?;
-        // A queue that does not exist must not be made by the question.
-        channel.declare_passive(queue).await.map_err(failed)?;
-        let arguments = probe.arguments().fold(Fields::new(), |fields, (name, value)| match value {
-            Value::Bool(value) => fields.flag(name, *value),
-            Value::Int(value) => fields.int(name, *value),
-            Value::Text(value) => fields.text(name, value),
-        });
-        match channel.declare(queue, probe.durable(), &arguments).await {
-            Ok(_) => {
-                // What became of it changes nothing.
-                let _: Result<(), AmqpError> = channel.close().await;
-                return Ok(Some(probe.agreed()));
-            }
-            Err(error) => match error.close() {
-                Some(close) if close.code == 406 && probe.learn(&close.text) == Learned::Something => {}
-                Some(close) if matches!(close.code, 403 | 405 | 406) => return Ok(None),
-                Some(_) | None => return Err(failed(error)),
-            },
-        }
-    }
-}
-
-fn unverified(config: &Config, queue: &str) -> Problem {
-    Problem {
-        reason: reason::OWNERSHIP_UNVERIFIED,
-        message: format!(
-            "it can't be verified that queue {queue} hands its messages to one consumer at a time: there is no management \
-             API to ask, and the user may not declare the queue"
-        ),
-        remedy: format!(
-            "set management.url, or permit it: rabbitmqctl set_permissions -p '{}' USER '^{queue}$' '^$' '^{queue}$'; or, \
-             when you are sure, set ownership: Assumed",
-            config.vhost
-        ),
-    }
-}
-
-fn management_failed(url: &str, error: &ManagementError) -> Problem {
-    Problem {
-        reason: reason::MANAGEMENT_FAILED,
-        message: format!("the management API at {url} can't be used: {error}"),
-        remedy: "correct management.url, or give the user the tag monitoring or management: rabbitmqctl set_user_tags USER \
-                 monitoring"
-            .to_owned(),
-    }
-}
-
 /// Counts a queue's consumers on its channel.
 pub(super) async fn look(shared: Arc<Shared>, consumer: Arc<Consumer>) -> Done {
     let sent = shared.now();
@@ -273,7 +209,7 @@ pub(super) async fn look(shared: Arc<Shared>, consumer: Arc<Consumer>) -> Done {
 pub(super) async fn close(shared: Arc<Shared>, consumer: Arc<Consumer>) -> Done {
     if shared.prefetch.count >= STASHED_FROM {
         let since = shared.now().since(consumer.last_written());
-        tokio::time::sleep(APPLIED_WITHIN.saturating_sub(since)).await;
+        sleep(APPLIED_WITHIN.saturating_sub(since)).await;
     }
     let sure = !matches!(consumer.channel.close().await, Err(AmqpError::Timeout { .. }));
     Done::Closed { queue: consumer.queue, channel: consumer.number, sure }
@@ -292,9 +228,7 @@ pub(super) async fn count(
         let _: Result<(), AmqpError> = channel.close().await;
         Ok(info.consumers)
     };
-    let consumers = counted.await.map_err(|error: AmqpError| {
-        error.close().is_some().then(|| of_channel(&error, &name, &shared.config))
-    });
+    let consumers = counted.await.map_err(|error: AmqpError| of_channel(&error, &name, &shared.config));
     Done::Counted { queue, consumers }
 }
 

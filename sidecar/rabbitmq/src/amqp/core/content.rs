@@ -54,7 +54,7 @@ impl Incoming {
         let ContentHead { size, properties } = ContentHead::parse(payload)?;
         let length = properties.len();
         let cost = size.saturating_add(length as u64);
-        let keep = wanted && size <= Budget::largest() && budget.take(cost);
+        let keep = wanted && budget.take(cost);
         let properties = match long {
             Some(size) => Err(BadProperties { raw: Bytes::new(), defect: HeaderDefect::TooLong { size } }),
             None if !keep && length > STUB_PROPERTIES => {
