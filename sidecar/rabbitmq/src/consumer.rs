@@ -302,3 +302,27 @@ fn no_room(raw: &RawDelivery) -> Option<u64> {
 pub(crate) fn tag(position: Position) -> Option<NonZeroU64> {
     NonZeroU64::new(position.0)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::amqp::{BadProperties, HeaderDefect};
+
+    #[test]
+    fn what_has_no_room_is_fetched_again_unless_there_never_will_be_any() {
+        let of = |size| RawDelivery {
+            tag: NonZeroU64::MIN,
+            redelivered: false,
+            exchange: Bytes::new(),
+            routing_key: Bytes::new(),
+            // Those of a message that was not kept are not either.
+            properties: Err(BadProperties { raw: Bytes::new(), defect: HeaderDefect::NoRoom { size: 5000 } }),
+            body: BodyState::Stub { size },
+        };
+        let largest = Budget::largest();
+        assert_eq!(
+            [5000, largest, largest + 1].map(|size| no_room(&of(size))),
+            [Some(5000), Some(largest), None]
+        );
+    }
+}

@@ -86,9 +86,13 @@ async fn a_broker_that_takes_no_messages_is_told_until_it_does() {
     let (blocked, receiver) = watch::channel(None);
     let telling = tokio::spawn(tell_blocked(receiver, Arc::clone(&problems)));
     let told = async |expected: Option<&str>| {
-        while problems.first().map(|problem| problem.reason) != expected {
-            tokio::task::yield_now().await;
-        }
+        let wait = async {
+            while problems.first().map(|problem| problem.reason) != expected {
+                tokio::task::yield_now().await;
+            }
+        };
+        let told = tokio::time::timeout(std::time::Duration::from_secs(10), wait).await;
+        told.unwrap_or_else(|_| panic!("not {expected:?} but {:?}", problems.first()));
     };
     blocked.send_replace(Some("low on memory".into()));
     told(Some(reason::BROKER_BLOCKED)).await;

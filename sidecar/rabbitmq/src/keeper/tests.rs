@@ -202,5 +202,10 @@ async fn a_node_that_refuses_says_more_than_one_that_is_not_there() {
     for nodes in [[broker.endpoint.clone(), nobody.clone()], [nobody, broker.endpoint.clone()]] {
         let mut member = Member::join(Config { nodes: nodes.into(), ..config_for(&broker) });
         member.problem(reason::WRONG_CREDENTIALS).await;
+        let troubles = member
+            .told
+            .iter()
+            .filter(|event| matches!(event, LeaseEvent::Source(SourceState { problem: Some(_), .. })));
+        assert_eq!(troubles.count(), 1, "{:?}", member.told);
     }
 }
