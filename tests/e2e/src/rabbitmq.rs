@@ -150,6 +150,11 @@ impl<'a> World<'a> {
         shares
     }
 
+    /// How often what was done has been sent again so far.
+    pub fn duplicates(&self) -> u64 {
+        self.history(&rules()).1.counts.duplicates
+    }
+
     /// Ends the scenario: all must be delivered and acknowledged, in order, and duplicates only where a fault was noted.
     ///
     /// # Panics
@@ -225,7 +230,7 @@ fn rules() -> Rules {
 }
 
 /// A pod's name.
-pub fn name(pod: &Value) -> String {
+fn name(pod: &Value) -> String {
     pod["metadata"]["name"].as_str().unwrap().to_owned()
 }
 

@@ -11,7 +11,7 @@ use crate::{
     api::holds,
     group::{GROUP, LOOK_EVERY, PATIENCE, Setting, Steps},
     plan::Plan,
-    rabbitmq::{QUEUES, Shares, World, name},
+    rabbitmq::{QUEUES, Shares, World},
     site::Site,
 };
 
@@ -35,16 +35,15 @@ pub(super) fn shares(site: &Site, plan: &Plan) -> String {
     took.note("ready and shared");
     world.publish_on();
     world.await_more_done(BETWEEN);
-    for _ in 0..plan.kills {
+    for round in 0..plan.kills {
+        if round > 0 {
+            scale(&world, 2);
+        }
         scaled_to_three(&world);
         took.note("3 replicas");
-        for replicas in [1, 2] {
-            scale(&world, replicas);
-            took.note(&format!("{replicas} replicas"));
-        }
-    }
-    for _ in 0..plan.kills {
         deleted_by_force(&world, &mut took);
+        scale(&world, 1);
+        took.note("1 replica");
     }
     let verdict = world.judge();
     site.api.delete(&world.group_path(), &json!({"propagationPolicy": "Background"}));
@@ -73,9 +72,10 @@ fn scaled_to_three(world: &World<'_>) {
     }
 }
 
-/// Waits until so many pods share the queues and messages flow; no attempt may have been spent on it.
+/// Waits until so many pods share the queues and messages flow; no attempt may have been spent on it, and nothing repeated.
 fn scale(world: &World<'_>, replicas: usize) -> Shares {
     let what = format!("{replicas} replicas");
+    let (since, before) = (now_micros(), world.duplicates());
     world.kubectl(&["scale", "cgrp", GROUP, &format!("--replicas={replicas}")]);
     world.await_settled(PATIENCE);
     let shares = world.await_shared();
@@ -83,15 +83,17 @@ fn scale(world: &World<'_>, replicas: usize) -> Shares {
     world.await_more_done(BETWEEN);
     world.assert_not_charged(&what);
     // Pods that are gone can't be asked.
-    let again = sent_since(world, 0).into_iter().find(|one| one.attempt != 1);
+    let again = sent_since(world, since).into_iter().find(|one| one.attempt != 1);
     assert!(again.is_none(), "{what} cost an attempt: {again:?}");
+    // The fault of a former step would explain them too.
+    assert_eq!(world.duplicates(), before, "{what} cost duplicates");
     shares
 }
 
 /// The queues of a pod that is deleted by force are taken over, and shared out again when there is another pod.
 fn deleted_by_force(world: &World<'_>, took: &mut Steps) {
-    let pod = name(&world.pods()[0]);
-    let queues = world.await_shared().remove(&pod).unwrap();
+    let most = world.await_shared().into_iter().max_by_key(|(_, queues)| queues.len());
+    let (pod, queues) = most.unwrap();
     let since = now_micros();
     world.fault("a pod deleted by force", BOUND, 1);
     world.kubectl(&["delete", "pod", &pod, "--force", "--grace-period=0", "--wait=false"]);
