@@ -65,6 +65,7 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "undecodable_messages", servers: Servers::OLD, run: messages::undecodable },
     Scenario { name: "big_messages", servers: Servers::OLD, run: messages::big },
     Scenario { name: "largest_message", servers: Servers::OLD, run: messages::largest },
+    Scenario { name: "interrupted_body", servers: Servers::OLD, run: messages::interrupted },
     Scenario { name: "tls", servers: Servers::TLS, run: secured::tls },
     Scenario { name: "lost_node", servers: Servers::CLUSTER, run: faults::lost_node },
     Scenario { name: "new_conformance", servers: Servers::NEW, run: conformance::suite },

@@ -13,12 +13,14 @@ use lockstep_tests_support::{
 
 use crate::{
     plan::Plan,
-    world::{Setting, Site, World},
+    world::{Delivery, Setting, Site, World},
 };
 
 const LIMIT: Duration = Duration::from_secs(120);
 /// The largest message that 3.10 takes by default.
 const LARGEST: usize = 128 << 20;
+/// More than all bodies together may hold.
+const OVER_BUDGET: usize = 65 << 20;
 /// Bytes of bodies that a sidecar may hold, and what it needs beside them, in KiB.
 const BUDGET: u64 = 64 << 10;
 const BESIDE: u64 = 64 << 10;
@@ -162,4 +164,28 @@ pub fn largest(site: &Site, _: &Plan) -> String {
     assert!(peak <= most, "the sidecar took {} MiB", peak >> 10);
     assert_eq!(verdict.counts.duplicates, 0, "{verdict}");
     format!("at most {} MiB resident; {verdict}", peak >> 10)
+}
+
+/// A body that has no room beside others is fetched anew; meanwhile it fails, and the connection is lost. It stays before the
+/// messages that were given back with it.
+pub fn interrupted(site: &Site, _: &Plan) -> String {
+    let big = [b"big ", vec![b'x'; OVER_BUDGET].as_slice()].concat();
+    let mut world = World::new(site, "interrupted", Setting::default(), Duration::ZERO);
+    world.app.set_rules(vec![Rule::body("big", Act::Answer(500))]);
+    let queue = world.queues[0].clone();
+    world.publish_bodies(["before"]);
+    world.publish_to(&queue, vec![Outgoing::of(big)]);
+    world.publish_bodies(["after", "and", "more"]);
+    world.join("one");
+    let tries = |log: &[Delivery]| log.iter().filter(|one| one.position == 1).count();
+    world.await_log("the big one is tried", LIMIT, |log| tries(log) > 1);
+    world.strike("all connections closed", 1, 0, || {
+        site.servers.ctl(&["close_all_connections", "a test"]);
+    });
+    let before = tries(&world.deliveries());
+    world.await_log("it is tried again, or another is", LIMIT, |log| {
+        tries(log) > before + 1 || log.iter().any(|one| one.position > 1)
+    });
+    world.app.set_rules(Vec::new());
+    format!("{}", world.finish(LIMIT))
 }
