@@ -26,7 +26,7 @@ pub(crate) mod tests;
 
 use std::time::Duration;
 
-pub use budget::Budget;
+pub use budget::{Budget, Reservation};
 pub use channel::{Channel, Confirm, Confirmation, Deliveries, QueueInfo};
 pub use codec::{
     Array, BadProperties, Entries, Field, Fields, HeaderDefect, Malformed, Properties, RawProperties, Table,

@@ -20,9 +20,6 @@ use crate::{
     unsettled::{Standing, Unsettled},
 };
 
-/// With a prefetch of one after a body that had no room: so many deliveries later it is tried again with more.
-const NARROW_FOR: u64 = 16;
-
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Consumer {
@@ -33,8 +30,6 @@ pub(crate) struct Consumer {
     pub(crate) channel: Channel,
     /// Where a rejected message goes is known: it is not dropped.
     pub(crate) may_reject: bool,
-    /// Opened with a prefetch of one, for a body that had no room.
-    pub(crate) narrow: bool,
     /// Whether properties are kept for dead letters.
     pub(crate) keeps_origin: bool,
     state: Mutex<State>,
@@ -73,7 +68,7 @@ pub(crate) enum Taken {
     Deliveries(Vec<Delivery>, Position),
     /// Nothing now.
     Nothing,
-    /// The next one's body of that size had no room: it has to come anew.
+    /// The next one's body of that size had no room, and all before it is done: it has to come anew.
     NoRoom(u64),
     /// The ownership is over or in doubt.
     NotOwned,
@@ -95,7 +90,7 @@ impl Consumer {
         (queue, name): (QueueId, QueueName),
         number: u64,
         channel: Channel,
-        (may_reject, narrow, keeps_origin): (bool, bool, bool),
+        (may_reject, keeps_origin): (bool, bool),
     ) -> Self {
         Self {
             queue,
@@ -103,7 +98,6 @@ impl Consumer {
             number,
             channel,
             may_reject,
-            narrow,
             keeps_origin,
             state: Mutex::default(),
             changed: Notify::new(),
@@ -189,10 +183,12 @@ impl Consumer {
         let mut bytes = 0_u64;
         while let Some(next) = state.inbox.front() {
             if let Some(size) = no_room(next) {
-                if !deliveries.is_empty() {
-                    break;
+                // Each time that it has to come anew something was done: else those before it would come with it for ever,
+                // and take the room that it needs.
+                if state.unsettled.first() == Some(next.tag.get()) {
+                    return Taken::NoRoom(size);
                 }
-                return Taken::NoRoom(size);
+                break;
             }
             bytes += next.body.size();
             if deliveries.len() >= request.count as usize
@@ -213,9 +209,9 @@ impl Consumer {
         }
     }
 
-    /// Whether the channel's prefetch of one has done its service.
-    pub(crate) fn is_narrow_for_nothing(&self) -> bool {
-        self.narrow && self.lock().unsettled.next() > NARROW_FOR
+    /// The size of the first body that had no room.
+    pub(crate) fn without_room(&self) -> Option<u64> {
+        self.lock().inbox.iter().find_map(no_room)
     }
 
     /// How far the settlement of each has come; `None` where it is not owned under that epoch.
@@ -249,6 +245,11 @@ impl Consumer {
         let mut state = self.lock();
         state.written = now;
         tags.for_each(|tag| state.unsettled.settled(tag));
+        if state.inbox.front().and_then(no_room).is_some() {
+            // It may be its turn to come anew.
+            drop(state);
+            self.changed.notify_one();
+        }
     }
 
     /// When something was last settled.

@@ -24,7 +24,7 @@ pub(crate) enum Report {
     Ended { queue: QueueId, channel: u64, end: crate::consumer::End },
     /// A settlement was answered.
     Alive { queue: QueueId, channel: u64, sent: Moment },
-    /// What is out has to come anew: a body of that size had no room, or a narrow prefetch has done its service.
+    /// What is out has to come anew: it is old, or a body of that size had no room.
     Rewind { queue: QueueId, channel: u64, size: Option<u64> },
 }
 

@@ -73,6 +73,11 @@ impl<T> Unsettled<T> {
         self.next
     }
 
+    /// The tag of the oldest.
+    pub(crate) fn first(&self) -> Option<u64> {
+        self.out.front().map(|entry| entry.tag)
+    }
+
     pub(crate) fn standing(&self, tag: u64) -> Standing {
         match self.entry(tag) {
             Some(entry) if entry.written => Standing::Written,

@@ -61,8 +61,8 @@ struct Queue {
     /// The channel that consumes, or is being closed.
     consumer: Option<Arc<Consumer>>,
     verified: Option<Verified>,
-    /// A body that had no room: the next channel is for it.
-    narrow: Option<u64>,
+    /// The size of a body that had no room: the next channel begins when there is some.
+    awaited: Option<u64>,
 }
 
 /// The connection.
@@ -95,7 +95,7 @@ impl Driver {
                 machine: Machine::new(config.ordering.is_ordered(), config.heartbeat),
                 consumer: None,
                 verified: None,
-                narrow: None,
+                awaited: None,
             }
         };
         Self {
@@ -244,7 +244,7 @@ impl Driver {
             Report::Rewind { queue, channel, size } => {
                 let Some(entry) = self.queue(queue) else { return };
                 if entry.consumer.as_ref().is_some_and(|consumer| consumer.number == channel) {
-                    entry.narrow = size;
+                    entry.awaited = size.or(entry.awaited);
                     self.feed(queue, Input::Rewind);
                 }
             }
@@ -331,7 +331,7 @@ impl Driver {
             }
         }
         queue.verified = Some(verified);
-        queue.narrow = None;
+        queue.awaited = None;
         queue.consumer = Some(Arc::clone(&consumer));
         tokio::spawn(async move {
             let end = consumer.receive(deliveries, shared.config.clock).await;

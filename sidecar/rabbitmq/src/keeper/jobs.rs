@@ -18,7 +18,8 @@ use crate::{
 /// How often files that were refused are looked at for a change.
 const LOOK_AT_FILES: Duration = Duration::from_secs(1);
 
-/// How long a channel waits for room for a body before it is tried again.
+/// How long a channel waits for room for a body before it is tried again. There is some at once or a second later, unless
+/// another body holds what is beyond the budget's limit.
 const ROOM_WITHIN: Duration = Duration::from_secs(5);
 
 /// Who may take a queue at the same moment as others waits for any time up to this and looks once more: consuming takes some
@@ -91,8 +92,9 @@ pub(super) struct Order {
     pub(super) channel: u64,
     /// Others may do the same at the same moment.
     pub(super) contested: bool,
-    /// A body of that size must have room; it comes alone.
-    pub(super) narrow: Option<u64>,
+    /// A body of that size must have room. The prefetch stays: what the channel before gave back and this one does not take
+    /// would come before what this one gives back.
+    pub(super) awaited: Option<u64>,
     /// Known from an earlier channel of this connection.
     pub(super) verified: Option<Verified>,
 }
@@ -159,19 +161,23 @@ async fn open_channel(
 ) -> Result<Option<Opened>, Failure> {
     let config = &shared.config;
     let name = Arc::clone(&order.queue.1);
-    if let Some(size) = order.narrow
-        && timeout(ROOM_WITHIN, shared.budget.room(size)).await.is_err()
-    {
-        return Err(Failure { pace: Pace::Quick, problem: None });
-    }
+    let room = match order.awaited {
+        Some(size) => {
+            let room = timeout(ROOM_WITHIN, shared.budget.reserve(size)).await;
+            Some(room.map_err(|_| Failure { pace: Pace::Quick, problem: None })?)
+        }
+        None => None,
+    };
     let verified = match order.verified {
         Some(verified) => verified,
         None => verify(config, &shared.budget_config().await?, connection, &name).await?,
     };
     let failed = |error: AmqpError| of_channel(&error, &name, config);
     let (channel, deliveries) = connection.open_channel().await.map_err(failed)?;
-    let prefetch = if order.narrow.is_some() { 1 } else { shared.prefetch.count };
-    channel.qos(prefetch.try_into().unwrap_or(std::num::NonZeroU16::MIN)).await.map_err(failed)?;
+    channel
+        .qos(shared.prefetch.count.try_into().unwrap_or(std::num::NonZeroU16::MIN))
+        .await
+        .map_err(failed)?;
     if order.contested {
         sleep(CONTEST * u32::from(jitter()) / u32::from(u16::MAX)).await;
     }
@@ -180,9 +186,10 @@ async fn open_channel(
         return Ok(None);
     }
     let sent = shared.now();
+    channel.reserve(room).map_err(failed)?;
     channel.consume(&name, "", &Fields::new()).await.map_err(failed)?;
     let keeps_origin = matches!(config.dead_letter, crate::config::DeadLetter::Queue(_));
-    let facts = (verified.may_reject, order.narrow.is_some(), keeps_origin);
+    let facts = (verified.may_reject, keeps_origin);
     let consumer = Arc::new(Consumer::new(order.queue, order.channel, channel, facts));
     Ok(Some(Opened { consumer, deliveries, sent, verified }))
 }
@@ -199,6 +206,8 @@ pub(super) async fn look(shared: Arc<Shared>, consumer: Arc<Consumer>) -> Done {
     let sent = shared.now();
     let before = consumer.came_and_went();
     let info = consumer.channel.declare_passive(&consumer.name).await.ok();
+    // What was awaited is gone, or has come.
+    let _: Result<(), AmqpError> = consumer.channel.reserve(None);
     let nothing_came = before.is_some() && before == consumer.came_and_went();
     let starved = nothing_came && info.is_some_and(|info| info.messages > 0);
     let consumers = info.map(|info| info.consumers);

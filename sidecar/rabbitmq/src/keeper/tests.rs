@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use lockstep_broker::{
     Broker as _, Class, FetchRequest, Fetched, LeaseEvent, LeaseKeeper, Reader, Settle, Settlement, Settler,
     Severity, SourceState,
 };
-use lockstep_model::{Epoch, Position, QueueId};
+use lockstep_model::{Delivery, Epoch, Position, QueueId};
 use tokio::{
     sync::watch,
     time::{Instant, timeout, timeout_at},
@@ -82,13 +83,34 @@ impl Member {
         self.told.drain(..).map(word).collect()
     }
 
-    async fn read(&self, epoch: Epoch) -> lockstep_model::Delivery {
-        let request = FetchRequest { queue: QueueId(0), epoch, from: Position(1), count: 1, bytes: 1_000 };
-        match timeout(SOON, self.reader.fetch(request)).await.unwrap() {
+    async fn read(&self, epoch: Epoch) -> Delivery {
+        match timeout(SOON, self.reader.fetch(request(epoch))).await.unwrap() {
             Ok(Fetched::Deliveries { mut deliveries, .. }) => deliveries.remove(0),
             other => panic!("{other:?}"),
         }
     }
+
+    async fn accept(&self, epoch: Epoch, delivery: Delivery) {
+        let (delivery, settlement) = (delivery.into(), Settlement::Accept);
+        let settle = Settle { epoch, delivery, settlement, attempts: 1, not_after: None };
+        self.settler.settle(vec![settle]).await.remove(0).unwrap();
+    }
+
+    /// Waits for the next message, which had no room, until it comes anew now that the one before it is done.
+    async fn rewound(&mut self, epoch: Epoch, before: Delivery) -> Epoch {
+        let reader = self.reader.clone();
+        let fetch = tokio::spawn(async move { reader.fetch(request(epoch)).await });
+        tokio::task::yield_now().await;
+        self.accept(epoch, before).await;
+        self.wait("rewind", |event| matches!(event, LeaseEvent::Revoking { .. }).then_some(())).await;
+        fetch.abort();
+        self.keeper.release(QueueId(0), epoch);
+        self.acquired().await
+    }
+}
+
+fn request(epoch: Epoch) -> FetchRequest {
+    FetchRequest { queue: QueueId(0), epoch, from: Position(1), count: 1, bytes: 1_000 }
 }
 
 fn refused(_: &[u8]) -> Option<(u16, &'static str)> {
@@ -207,5 +229,39 @@ async fn a_node_that_refuses_says_more_than_one_that_is_not_there() {
             .iter()
             .filter(|event| matches!(event, LeaseEvent::Source(SourceState { problem: Some(_), .. })));
         assert_eq!(troubles.count(), 1, "{:?}", member.told);
+    }
+}
+
+#[tokio::test]
+async fn what_comes_anew_for_want_of_room_stays_before_what_was_given_back_with_it() {
+    let big: Vec<_> = (0..6).map(|number| vec![b'0' + number; 50_000]).collect();
+    let broker = Broker::with(&[b"0", &big[1], &big[2], b"3", &big[4], b"5"]).await;
+    // There is room for one of the big ones at a time.
+    let mut member = Member::join(Config { bytes: 10_000, ..config_for(&broker) });
+    let mut epoch = member.acquired().await;
+    let (zero, one) = (member.read(epoch).await, member.read(epoch).await);
+    assert_eq!((zero.message.body[0], one.message.body[0]), (b'0', b'1'));
+    // The next is not asked for anew before these are done: they would come again with it.
+    assert!(member.reader.fetch(request(epoch)).now_or_never().is_none());
+    member.accept(epoch, zero).await;
+    while let Some(event) = member.keeper.next().now_or_never() {
+        member.told.push(event);
+    }
+    assert!(!member.leases().contains("revoked"));
+    epoch = member.rewound(epoch, one).await;
+    // Its channel ends twice more before it is done.
+    for _ in 0..2 {
+        assert_eq!(member.read(epoch).await.message.body[0], b'2');
+        broker.close_all_connections();
+        epoch = member.acquired().await;
+    }
+    for expected in b"2345" {
+        let delivery = member.read(epoch).await;
+        assert_eq!(char::from(delivery.message.body[0]), char::from(*expected));
+        if *expected == b'3' {
+            epoch = member.rewound(epoch, delivery).await;
+        } else {
+            member.accept(epoch, delivery).await;
+        }
     }
 }

@@ -1,6 +1,9 @@
-//! A broker with one queue, on a port of this machine: for tests of what uses the client.
+//! A broker with one quorum queue, on a port of this machine: for tests of what uses the client.
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::{Arc, Mutex, MutexGuard},
+};
 
 use bytes::{BufMut, Bytes, BytesMut};
 use tokio::{
@@ -34,6 +37,18 @@ struct State {
     /// Class and method of all that was said to it.
     heard: Vec<(u16, u16)>,
     consumers: u32,
+    messages: VecDeque<Bytes>,
+    /// What was given back: it is handed out before all else, and what is given back later stands behind it.
+    returns: VecDeque<Bytes>,
+}
+
+/// A channel that consumes.
+#[derive(Debug)]
+struct Consuming {
+    channel: u16,
+    prefetch: usize,
+    last: u64,
+    out: BTreeMap<u64, Bytes>,
 }
 
 /// See the module.
@@ -45,11 +60,23 @@ pub(crate) struct Broker {
 }
 
 impl Broker {
-    /// One whose queue is as everybody believes.
+    /// One whose queue is as everybody believes, with one message.
     pub(crate) async fn start() -> Self {
+        Self::with(&[b"x"]).await
+    }
+
+    /// One with these messages.
+    pub(crate) async fn with(messages: &[&[u8]]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let state = State { objection: |_| None, refuses: false, heard: Vec::new(), consumers: 0 };
+        let state = State {
+            objection: |_| None,
+            refuses: false,
+            heard: Vec::new(),
+            consumers: 0,
+            messages: messages.iter().map(|body| Bytes::copy_from_slice(body)).collect(),
+            returns: VecDeque::new(),
+        };
         let state = Arc::new(Mutex::new(state));
         let acts = broadcast::Sender::new(8);
         let (shared, sender) = (Arc::clone(&state), acts.clone());
@@ -98,18 +125,19 @@ async fn session(stream: TcpStream, state: Arc<Mutex<State>>, mut acts: broadcas
         return;
     }
     server.agree().await;
-    let mut consuming = None;
+    let mut consuming: Option<Consuming> = None;
+    let mut prefetch = 0;
     loop {
         tokio::select! {
             frame = server.next() => {
                 let Some((kind, channel, payload)) = frame else { break };
                 assert_eq!(kind, Kind::Method, "nothing is published");
-                if !answer(&mut server, &state, channel, &payload, &mut consuming).await {
+                if !answer(&mut server, &state, channel, &payload, (&mut consuming, &mut prefetch)).await {
                     break;
                 }
             }
-            Ok(act) = acts.recv() => match (act, consuming) {
-                (Act::Delete, Some(channel)) => server.method(channel, "003c 001e 01 74 01").await,
+            Ok(act) = acts.recv() => match (act, &consuming) {
+                (Act::Delete, Some(consuming)) => server.method(consuming.channel, "003c 001e 01 74 01").await,
                 (Act::CloseAll, _) => {
                     server.method(0, "000a 0032 0140 06 666f72636564 0000 0000").await;
                     // A broker has forgotten who consumed by the time that one can connect again.
@@ -119,8 +147,16 @@ async fn session(stream: TcpStream, state: Arc<Mutex<State>>, mut acts: broadcas
             },
         }
     }
-    if consuming.is_some() {
-        state.lock().unwrap().consumers -= 1;
+    if let Some(consuming) = consuming {
+        state.lock().unwrap().give_back(consuming);
+    }
+}
+
+impl State {
+    /// The channel has ended.
+    fn give_back(&mut self, consuming: Consuming) {
+        self.consumers -= 1;
+        self.returns.extend(consuming.out.into_values());
     }
 }
 
@@ -130,7 +166,7 @@ async fn answer(
     state: &Mutex<State>,
     channel: u16,
     payload: &Bytes,
-    consuming: &mut Option<u16>,
+    (consuming, prefetch): (&mut Option<Consuming>, &mut usize),
 ) -> bool {
     let word = |at: usize| u16::from_be_bytes([payload[at], payload[at + 1]]);
     let method = (word(0), word(2));
@@ -142,19 +178,29 @@ async fn answer(
         }
         (20, 10) => server.method(channel, "0014 000b 00000000").await,
         (20, 40) => {
-            if *consuming == Some(channel) {
-                *consuming = None;
-                state.lock().unwrap().consumers -= 1;
+            if let Some(consuming) = consuming.take_if(|consuming| consuming.channel == channel) {
+                state.lock().unwrap().give_back(consuming);
             }
             server.method(channel, "0014 0029").await;
         }
         (50, 10) => declare(server, state, channel, payload).await,
-        (60, 10) => server.method(channel, "003c 000b").await,
+        (60, 10) => {
+            *prefetch = word(8).into();
+            server.method(channel, "003c 000b").await;
+        }
         (60, 20) => {
-            *consuming = Some(channel);
             state.lock().unwrap().consumers += 1;
             server.method(channel, "003c 0015 01 74").await;
-            deliver(server, channel).await;
+            let begun = Consuming { channel, prefetch: *prefetch, last: 0, out: BTreeMap::new() };
+            deliver(server, state, consuming.insert(begun)).await;
+        }
+        (60, 80) => {
+            if let Some(consuming) = consuming {
+                let tag = u64::from_be_bytes(payload[4..12].try_into().unwrap());
+                let multiple = payload[12] == 1;
+                consuming.out.retain(|out, _| if multiple { *out > tag } else { *out != tag });
+                deliver(server, state, consuming).await;
+            }
         }
         _ => {}
     }
@@ -185,9 +231,26 @@ async fn declare(server: &mut Server<TcpStream>, state: &Mutex<State>, channel: 
     server.send(Kind::Method, channel, &answer).await;
 }
 
-/// The queue's one message.
-async fn deliver(server: &mut Server<TcpStream>, channel: u16) {
-    server.method(channel, "003c 003c 01 74 0000000000000001 00 00 01 71").await;
-    server.send(Kind::Header, channel, &hex("003c 0000 0000000000000001 0000")).await;
-    server.send(Kind::Body, channel, b"x").await;
+/// Hands out what the prefetch allows.
+async fn deliver(server: &mut Server<TcpStream>, state: &Mutex<State>, consuming: &mut Consuming) {
+    while consuming.out.len() < consuming.prefetch {
+        let next = {
+            let mut state = state.lock().unwrap();
+            state.returns.pop_front().or_else(|| state.messages.pop_front())
+        };
+        let Some(body) = next else { return };
+        consuming.last += 1;
+        consuming.out.insert(consuming.last, body.clone());
+        let mut method = BytesMut::from(&hex("003c 003c 01 74")[..]);
+        method.put_u64(consuming.last);
+        method.extend_from_slice(&hex("00 00 01 71"));
+        server.send(Kind::Method, consuming.channel, &method).await;
+        let mut header = BytesMut::from(&hex("003c 0000")[..]);
+        header.put_u64(body.len() as u64);
+        header.put_u16(0);
+        server.send(Kind::Header, consuming.channel, &header).await;
+        for piece in body.chunks(4088) {
+            server.send(Kind::Body, consuming.channel, piece).await;
+        }
+    }
 }

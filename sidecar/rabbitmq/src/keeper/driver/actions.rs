@@ -88,7 +88,7 @@ impl Driver {
             queue: (id, Arc::clone(&queue.name)),
             channel,
             contested,
-            narrow: queue.narrow,
+            awaited: queue.awaited,
             verified: queue.verified.clone(),
         };
         self.jobs.push(Box::pin(jobs::open(shared, connection, order)));
@@ -101,7 +101,7 @@ impl Driver {
         let old = consumer.oldest().is_some_and(|oldest| shared.now().since(oldest) >= half);
         if old {
             // Well before the broker takes it back in its own way.
-            shared.report(Report::Rewind { queue: id, channel, size: None });
+            shared.report(Report::Rewind { queue: id, channel, size: consumer.without_room() });
         }
         self.jobs.push(Box::pin(jobs::look(shared, consumer)));
     }
