@@ -20,6 +20,9 @@ use crate::{
     unsettled::{Standing, Unsettled},
 };
 
+/// So long after the last settlement a body that had no room waits no longer for those before it.
+const HELD_UP: Duration = Duration::from_secs(5);
+
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Consumer {
@@ -30,6 +33,8 @@ pub(crate) struct Consumer {
     pub(crate) channel: Channel,
     /// Where a rejected message goes is known: it is not dropped.
     pub(crate) may_reject: bool,
+    /// Opened with room for a body that had none.
+    with_room: bool,
     /// Whether properties are kept for dead letters.
     pub(crate) keeps_origin: bool,
     state: Mutex<State>,
@@ -90,7 +95,7 @@ impl Consumer {
         (queue, name): (QueueId, QueueName),
         number: u64,
         channel: Channel,
-        (may_reject, keeps_origin): (bool, bool),
+        (may_reject, with_room, keeps_origin): (bool, bool, bool),
     ) -> Self {
         Self {
             queue,
@@ -98,6 +103,7 @@ impl Consumer {
             number,
             channel,
             may_reject,
+            with_room,
             keeps_origin,
             state: Mutex::default(),
             changed: Notify::new(),
@@ -209,6 +215,12 @@ impl Consumer {
         }
     }
 
+    /// Whether the next one had no room, and those before it keep it from coming anew: they are held, as one of another key
+    /// may be for long.
+    pub(crate) fn is_held_up(&self, now: Moment) -> bool {
+        self.lock().is_held_up(self.with_room, now)
+    }
+
     /// The size of the first body that had no room.
     pub(crate) fn without_room(&self) -> Option<u64> {
         self.lock().inbox.iter().find_map(no_room)
@@ -274,6 +286,13 @@ impl Consumer {
 }
 
 impl State {
+    fn is_held_up(&self, with_room: bool, now: Moment) -> bool {
+        let waits = self.inbox.front().and_then(no_room).is_some();
+        // When it comes anew, either something was done, or there is room for it that there was not before.
+        let moves = self.unsettled.has_settled() || !with_room;
+        waits && moves && now.since(self.written) >= HELD_UP
+    }
+
     fn is_owned(&self, epoch: Epoch, now: Moment) -> bool {
         self.epoch == Some(epoch) && !self.over && !self.doubtful && now < self.deadline
     }
@@ -309,9 +328,8 @@ mod tests {
     use super::*;
     use crate::amqp::{BadProperties, HeaderDefect};
 
-    #[test]
-    fn what_has_no_room_is_fetched_again_unless_there_never_will_be_any() {
-        let of = |size| RawDelivery {
+    fn of(size: u64) -> RawDelivery {
+        RawDelivery {
             tag: NonZeroU64::MIN,
             redelivered: false,
             exchange: Bytes::new(),
@@ -319,7 +337,29 @@ mod tests {
             // Those of a message that was not kept are not either.
             properties: Err(BadProperties { raw: Bytes::new(), defect: HeaderDefect::NoRoom { size: 5000 } }),
             body: BodyState::Stub { size },
+        }
+    }
+
+    #[test]
+    fn what_has_no_room_waits_for_those_before_it_while_they_move_and_comes_anew_only_for_a_gain() {
+        let mut state = State { written: Moment::from_millis(1000), ..State::default() };
+        for tag in 1..=3 {
+            state.unsettled.arrived(tag, Moment::ZERO, None).unwrap();
+        }
+        let held = |state: &State| {
+            let at = |with_room, now| state.is_held_up(with_room, Moment::from_millis(now));
+            (at(false, 5999), at(false, 6000), at(true, 6000))
         };
+        assert_eq!(held(&state), (false, false, false));
+        state.inbox.push_back(of(5000));
+        assert_eq!(held(&state), (false, true, false));
+        state.unsettled.written(2);
+        state.unsettled.settled(2);
+        assert_eq!(held(&state), (false, true, true));
+    }
+
+    #[test]
+    fn what_has_no_room_is_fetched_again_unless_there_never_will_be_any() {
         let largest = Budget::largest();
         assert_eq!(
             [5000, largest, largest + 1].map(|size| no_room(&of(size))),

@@ -97,6 +97,11 @@ impl<T> Unsettled<T> {
         self.out.iter().find(|entry| !entry.written).map(|entry| entry.arrived)
     }
 
+    /// Whether something that came is settled.
+    pub(crate) fn has_settled(&self) -> bool {
+        self.next > self.out.len() as u64 + 1
+    }
+
     /// Whether all that came is settled.
     pub(crate) fn is_empty(&self) -> bool {
         self.out.is_empty()

@@ -186,10 +186,11 @@ async fn open_channel(
         return Ok(None);
     }
     let sent = shared.now();
+    let with_room = room.is_some();
     channel.reserve(room).map_err(failed)?;
     channel.consume(&name, "", &Fields::new()).await.map_err(failed)?;
     let keeps_origin = matches!(config.dead_letter, crate::config::DeadLetter::Queue(_));
-    let facts = (verified.may_reject, keeps_origin);
+    let facts = (verified.may_reject, with_room, keeps_origin);
     let consumer = Arc::new(Consumer::new(order.queue, order.channel, channel, facts));
     Ok(Some(Opened { consumer, deliveries, sent, verified }))
 }
