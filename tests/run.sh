@@ -181,6 +181,7 @@ cluster() {
   bash tests/install.sh cluster || return
   bash tests/cluster/cluster.sh build || return
   bash tests/brokers/rocketmq/rocketmq.sh fetch || return
+  bash tests/brokers/rabbitmq/rabbitmq.sh fetch || return
   bash tests/cluster/images.sh "$LOCKSTEP_IMAGES" || return
   # The one of the image: memory is measured.
   LOCKSTEP_OPERATOR=$CARGO_TARGET_DIR/$(rustc -vV | sed -n 's/^host: //p')/release/lockstep-operator

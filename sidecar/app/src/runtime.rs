@@ -10,6 +10,7 @@ mod hold;
 mod perform;
 mod queues;
 mod report;
+mod settle;
 mod shell;
 mod status;
 mod translate;

@@ -22,11 +22,11 @@ mod outbox;
 mod shared;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::time::Duration;
 
-pub use budget::Budget;
+pub use budget::{Budget, Reservation};
 pub use channel::{Channel, Confirm, Confirmation, Deliveries, QueueInfo};
 pub use codec::{
     Array, BadProperties, Entries, Field, Fields, HeaderDefect, Malformed, Properties, RawProperties, Table,

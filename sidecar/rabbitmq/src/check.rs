@@ -6,7 +6,7 @@ use crate::{
     amqp::{AmqpError, Budget, Connection},
     config::{Config, DeadLetter},
     dead_letter,
-    keeper::jobs::verify,
+    keeper::verify::verify,
     problem::{hopeless, of_channel, of_connection, of_credentials},
     shared::open_config,
 };
@@ -49,7 +49,9 @@ async fn of_queue(
     queue: &str,
 ) -> Vec<Finding> {
     match verify(config, open, connection, queue).await {
-        Ok(verified) => verified.warnings.into_iter().map(Finding::warning).collect(),
+        Ok(verified) => {
+            verified.unverified.into_iter().chain(verified.warnings).map(Finding::warning).collect()
+        }
         Err(failure) => failure.problem.map(Finding::error).into_iter().collect(),
     }
 }

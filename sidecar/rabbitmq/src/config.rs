@@ -1,6 +1,6 @@
 use std::{
     path::{Path, PathBuf},
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use lockstep_broker::Clock;
@@ -135,6 +135,17 @@ impl CredentialsSource {
     }
 }
 
+/// When each file that says who we are was written, `None` = it is not there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct FilesStamp(Vec<Option<SystemTime>>);
+
+impl FilesStamp {
+    /// Whether there is no such file.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
 /// A file's content without the white space that editors leave at its end.
 async fn word(path: &Path) -> Result<String, BadCredentials> {
     let bad = |reason: String| BadCredentials { path: path.to_owned(), reason };
@@ -163,6 +174,25 @@ pub(crate) struct Prefetch {
 }
 
 impl Config {
+    /// The files that say who we are and whom to trust, as they are now.
+    pub(crate) async fn files_stamp(&self) -> FilesStamp {
+        let mut files = Vec::new();
+        if let CredentialsSource::Folder(folder) = &self.credentials {
+            files.extend([folder.join("username"), folder.join("password")]);
+        }
+        if let Some(tls) = &self.tls {
+            files.extend(tls.ca.clone());
+            files.extend(tls.identity.clone().into_iter().flat_map(|(certificate, key)| [certificate, key]));
+        }
+        let mut stamps = Vec::with_capacity(files.len());
+        for file in files {
+            // What a link leads to counts: a mounted Secret changes by its links.
+            let written = tokio::fs::metadata(file).await.and_then(|file| file.modified());
+            stamps.push(written.ok());
+        }
+        FilesStamp(stamps)
+    }
+
     /// The prefetch of each queue: what the mode is served well by, its share of the buffer at most, and no more than can be
     /// worked off one after the other in half of the acknowledgement timeout.
     pub(crate) fn prefetch(&self) -> Prefetch {

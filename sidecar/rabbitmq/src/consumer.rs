@@ -14,17 +14,14 @@ use lockstep_model::{Delivery, Epoch, Moment, Position, QueueId, QueueName};
 use tokio::sync::{Notify, futures::Notified};
 
 use crate::{
-    amqp::{
-        AmqpError, BodyState, Budget, Channel, Deliveries, DeliveryEvent, HeaderDefect, RawDelivery,
-        RawProperties,
-    },
+    amqp::{AmqpError, BodyState, Budget, Channel, Deliveries, DeliveryEvent, RawDelivery, RawProperties},
     config::KeySource,
     message,
     unsettled::{Standing, Unsettled},
 };
 
-/// With a prefetch of one after a body that had no room: so many deliveries later it is tried again with more.
-const NARROW_FOR: u64 = 16;
+/// So long after the last settlement a body that had no room waits no longer for those before it.
+const HELD_UP: Duration = Duration::from_secs(5);
 
 /// See the module.
 #[derive(Debug)]
@@ -36,8 +33,8 @@ pub(crate) struct Consumer {
     pub(crate) channel: Channel,
     /// Where a rejected message goes is known: it is not dropped.
     pub(crate) may_reject: bool,
-    /// Opened with a prefetch of one, for a body that had no room.
-    pub(crate) narrow: bool,
+    /// Opened with room for a body that had none.
+    with_room: bool,
     /// Whether properties are kept for dead letters.
     pub(crate) keeps_origin: bool,
     state: Mutex<State>,
@@ -76,7 +73,7 @@ pub(crate) enum Taken {
     Deliveries(Vec<Delivery>, Position),
     /// Nothing now.
     Nothing,
-    /// The next one's body of that size had no room: it has to come anew.
+    /// The next one's body of that size had no room, and all before it is done: it has to come anew.
     NoRoom(u64),
     /// The ownership is over or in doubt.
     NotOwned,
@@ -98,7 +95,7 @@ impl Consumer {
         (queue, name): (QueueId, QueueName),
         number: u64,
         channel: Channel,
-        (may_reject, narrow, keeps_origin): (bool, bool, bool),
+        (may_reject, with_room, keeps_origin): (bool, bool, bool),
     ) -> Self {
         Self {
             queue,
@@ -106,7 +103,7 @@ impl Consumer {
             number,
             channel,
             may_reject,
-            narrow,
+            with_room,
             keeps_origin,
             state: Mutex::default(),
             changed: Notify::new(),
@@ -192,10 +189,12 @@ impl Consumer {
         let mut bytes = 0_u64;
         while let Some(next) = state.inbox.front() {
             if let Some(size) = no_room(next) {
-                if !deliveries.is_empty() {
-                    break;
+                // Each time that it has to come anew something was done: else those before it would come with it for ever,
+                // and take the room that it needs.
+                if state.unsettled.first() == Some(next.tag.get()) {
+                    return Taken::NoRoom(size);
                 }
-                return Taken::NoRoom(size);
+                break;
             }
             bytes += next.body.size();
             if deliveries.len() >= request.count as usize
@@ -216,9 +215,15 @@ impl Consumer {
         }
     }
 
-    /// Whether the channel's prefetch of one has done its service.
-    pub(crate) fn is_narrow_for_nothing(&self) -> bool {
-        self.narrow && self.lock().unsettled.next() > NARROW_FOR
+    /// Whether the next one had no room, and those before it keep it from coming anew: they are held, as one of another key
+    /// may be for long.
+    pub(crate) fn is_held_up(&self, now: Moment) -> bool {
+        self.lock().is_held_up(self.with_room, now)
+    }
+
+    /// The size of the first body that had no room.
+    pub(crate) fn without_room(&self) -> Option<u64> {
+        self.lock().inbox.iter().find_map(no_room)
     }
 
     /// How far the settlement of each has come; `None` where it is not owned under that epoch.
@@ -252,6 +257,11 @@ impl Consumer {
         let mut state = self.lock();
         state.written = now;
         tags.for_each(|tag| state.unsettled.settled(tag));
+        if state.inbox.front().and_then(no_room).is_some() {
+            // It may be its turn to come anew.
+            drop(state);
+            self.changed.notify_one();
+        }
     }
 
     /// When something was last settled.
@@ -276,6 +286,13 @@ impl Consumer {
 }
 
 impl State {
+    fn is_held_up(&self, with_room: bool, now: Moment) -> bool {
+        let waits = self.inbox.front().and_then(no_room).is_some();
+        // When it comes anew, either something was done, or there is room for it that there was not before.
+        let moves = self.unsettled.has_settled() || !with_room;
+        waits && moves && now.since(self.written) >= HELD_UP
+    }
+
     fn is_owned(&self, epoch: Epoch, now: Moment) -> bool {
         self.epoch == Some(epoch) && !self.over && !self.doubtful && now < self.deadline
     }
@@ -294,21 +311,59 @@ impl Origin {
 
 /// The bytes that a delivery needs and had no room for, unless there never will be.
 fn no_room(raw: &RawDelivery) -> Option<u64> {
-    let of_properties = match &raw.properties {
-        Err(bad) => match bad.defect {
-            HeaderDefect::NoRoom { size } => Some(size as u64),
-            HeaderDefect::TooLong { .. } | HeaderDefect::Flags(_) | HeaderDefect::Length => None,
-        },
-        Ok(_) => None,
-    };
-    let of_body = match raw.body {
+    match raw.body {
+        // With its properties, for which there was no room either.
         BodyState::Stub { size } => Some(size).filter(|size| *size <= Budget::largest()),
         BodyState::Whole(_) => None,
-    };
-    of_properties.max(of_body)
+    }
 }
 
 /// A tag, which is never 0.
 pub(crate) fn tag(position: Position) -> Option<NonZeroU64> {
     NonZeroU64::new(position.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::amqp::{BadProperties, HeaderDefect};
+
+    fn of(size: u64) -> RawDelivery {
+        RawDelivery {
+            tag: NonZeroU64::MIN,
+            redelivered: false,
+            exchange: Bytes::new(),
+            routing_key: Bytes::new(),
+            // Those of a message that was not kept are not either.
+            properties: Err(BadProperties { raw: Bytes::new(), defect: HeaderDefect::NoRoom { size: 5000 } }),
+            body: BodyState::Stub { size },
+        }
+    }
+
+    #[test]
+    fn what_has_no_room_waits_for_those_before_it_while_they_move_and_comes_anew_only_for_a_gain() {
+        let mut state = State { written: Moment::from_millis(1000), ..State::default() };
+        for tag in 1..=3 {
+            state.unsettled.arrived(tag, Moment::ZERO, None).unwrap();
+        }
+        let held = |state: &State| {
+            let at = |with_room, now| state.is_held_up(with_room, Moment::from_millis(now));
+            (at(false, 5999), at(false, 6000), at(true, 6000))
+        };
+        assert_eq!(held(&state), (false, false, false));
+        state.inbox.push_back(of(5000));
+        assert_eq!(held(&state), (false, true, false));
+        state.unsettled.written(2);
+        state.unsettled.settled(2);
+        assert_eq!(held(&state), (false, true, true));
+    }
+
+    #[test]
+    fn what_has_no_room_is_fetched_again_unless_there_never_will_be_any() {
+        let largest = Budget::largest();
+        assert_eq!(
+            [5000, largest, largest + 1].map(|size| no_room(&of(size))),
+            [Some(5000), Some(largest), None]
+        );
+    }
 }

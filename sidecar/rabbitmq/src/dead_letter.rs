@@ -9,10 +9,10 @@ use std::{
     sync::{Arc, Mutex as StdMutex, MutexGuard, PoisonError},
 };
 
-use lockstep_broker::{BrokerError, Certainty, Class, Problem, Settle};
+use lockstep_broker::{BrokerError, Certainty, Class, Problem, Problems, Settle};
 use lockstep_model::{Epoch, Position, QueueId};
 use tokio::{
-    sync::Mutex,
+    sync::{Mutex, watch},
     time::{Instant, timeout_at},
 };
 
@@ -184,11 +184,38 @@ async fn connect(shared: &Shared) -> Result<Connection, BrokerError> {
     let mut last = AmqpError::ClosedByUs;
     for node in &config.nodes {
         match Connection::open(node, &open).await {
-            Ok(connection) => return Ok(connection),
+            Ok(connection) => {
+                tokio::spawn(tell_blocked(connection.blocked(), Arc::clone(&shared.problems)));
+                return Ok(connection);
+            }
             Err(error) => last = error,
         }
     }
     Err(refused(of_connection(&last, config)))
+}
+
+/// Tells while the broker takes none of the connection's messages, until that is dropped. A broker blocks who publishes, so
+/// that something waits then.
+async fn tell_blocked(mut blocked: watch::Receiver<Option<Arc<str>>>, problems: Arc<Problems<Rank>>) {
+    loop {
+        let reason = blocked.borrow_and_update().clone();
+        match reason {
+            Some(reason) => drop(problems.set(
+                Rank::DeadLetter,
+                "",
+                Problem {
+                    reason: reason::BROKER_BLOCKED,
+                    message: format!("the broker takes no messages for now ({reason}): dead letters wait"),
+                    remedy: "end the alarm: rabbitmqctl status shows it".to_owned(),
+                },
+            )),
+            None => drop(problems.clear(Rank::DeadLetter, "")),
+        }
+        if blocked.changed().await.is_err() {
+            problems.clear(Rank::DeadLetter, "");
+            return;
+        }
+    }
 }
 
 /// There was no room or no connection for it in time.

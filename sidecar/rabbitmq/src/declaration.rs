@@ -17,6 +17,8 @@ pub(crate) struct Declaration {
     pub(crate) limit: Option<i64>,
     /// Whether dead letters have an exchange to go to.
     pub(crate) dead_letter_exchange: bool,
+    /// The setting by which messages are handed out before older ones, if there is one.
+    pub(crate) overtaking: Option<&'static str>,
     /// Whether policies were seen too: probing shows arguments only.
     pub(crate) with_policies: bool,
 }
@@ -30,6 +32,12 @@ pub(crate) enum Kind {
     /// One that a plugin brings.
     Other(String),
 }
+
+/// Settings by which messages overtake: the argument's name, and the policy's where there is one. The second is known from
+/// 4.3 on, and switched off by a word.
+const MAX_PRIORITY: &str = "x-max-priority";
+const DELAYED_RETRY: (&str, &str) = ("x-delayed-retry-type", "delayed-retry-type");
+const DELAYED_RETRY_OFF: &str = "disabled";
 
 impl Kind {
     fn of(name: &str) -> Self {

@@ -1,8 +1,12 @@
 //! The lease-keeping half: the session, a channel a queue, who owns it, and the proofs of life. One task does it all, and
 //! waits for nothing but its own short questions.
 
+mod backoff;
 mod driver;
-pub(crate) mod jobs;
+mod jobs;
+#[cfg(test)]
+mod tests;
+pub(crate) mod verify;
 
 use std::sync::Arc;
 
@@ -20,7 +24,7 @@ pub(crate) enum Report {
     Ended { queue: QueueId, channel: u64, end: crate::consumer::End },
     /// A settlement was answered.
     Alive { queue: QueueId, channel: u64, sent: Moment },
-    /// What is out has to come anew: a body of that size had no room, or a narrow prefetch has done its service.
+    /// What is out has to come anew: it is old, or a body of that size had no room.
     Rewind { queue: QueueId, channel: u64, size: Option<u64> },
 }
 

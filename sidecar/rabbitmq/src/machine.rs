@@ -407,6 +407,7 @@ impl Machine {
         let (first, longest) = match pace {
             Pace::Quick => (Duration::from_millis(200), Duration::from_secs(5)),
             Pace::Slow => (Duration::from_secs(2), Duration::from_secs(8)),
+            Pace::Reconnect => return,
         };
         let full = first.saturating_mul(1 << self.failures.min(10)).min(longest);
         let share = full / 2 * u32::from(context.jitter) / u32::from(u16::MAX);

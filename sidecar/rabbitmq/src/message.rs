@@ -61,7 +61,7 @@ pub(crate) fn delivery(context: &Context<'_>, raw: RawDelivery) -> Delivery {
         undecodable: None,
     };
     let read = match (&raw.properties, too_large) {
-        (_, Some(size)) => Err(format!("the body of {size} bytes is larger than any that is kept")),
+        (_, Some(size)) => Err(format!("with {size} bytes it is larger than any that is kept")),
         (Err(bad), None) => Err(bad.defect.to_string()),
         (Ok(properties), None) => headers(properties).map_err(|error| error.to_string()),
     };

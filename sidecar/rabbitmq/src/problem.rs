@@ -46,6 +46,8 @@ pub mod reason {
     pub const DEAD_LETTER_UNSUPPORTED: &str = "DeadLetterUnsupported";
     /// The queue for dead letters does not exist.
     pub const DEAD_LETTER_QUEUE_NOT_FOUND: &str = "DeadLetterQueueNotFound";
+    /// A queue hands out messages before older ones.
+    pub const MESSAGES_OVERTAKE: &str = "MessagesOvertake";
     /// The broker took a message back that was not settled in time.
     pub const ACKNOWLEDGEMENT_TIMEOUT: &str = "AcknowledgementTimeout";
     /// The broker takes no messages for now (a memory or disk alarm).
@@ -68,6 +70,8 @@ pub(crate) enum Pace {
     Quick,
     /// Somebody has to change something.
     Slow,
+    /// The connection is over, which is nobody's trouble beside its own.
+    Reconnect,
 }
 
 /// Why a queue can't be consumed now.
@@ -84,6 +88,9 @@ pub(crate) fn of_channel(error: &AmqpError, queue: &str, config: &Config) -> Fai
         Some(Problem { reason, message: format!("queue {queue} {what}"), remedy })
     };
     let slow = |problem| Failure { pace: Pace::Slow, problem };
+    if error.is_end_of_connection() {
+        return Failure { pace: Pace::Reconnect, problem: None };
+    }
     let Some(close) = error.close() else {
         return Failure { pace: Pace::Quick, problem: None };
     };
@@ -176,6 +183,34 @@ pub(crate) fn of_connection(error: &AmqpError, config: &Config) -> Problem {
     }
 }
 
+/// How soon to try again to connect. A failed TLS handshake may be that of a broker which is about to end.
+pub(crate) fn pace_of_connection(error: &AmqpError) -> Pace {
+    match error {
+        AmqpError::AuthRefused { .. }
+        | AmqpError::Mechanism { .. }
+        | AmqpError::VhostRefused { .. }
+        | AmqpError::TlsFile { .. } => Pace::Slow,
+        AmqpError::Dns { .. }
+        | AmqpError::Connect { .. }
+        | AmqpError::ConnectTimeout { .. }
+        | AmqpError::Tls { .. }
+        | AmqpError::Protocol(_)
+        | AmqpError::ClosedByServer(_)
+        | AmqpError::ClosedByPeer
+        | AmqpError::Io(_)
+        | AmqpError::HeartbeatMissed { .. }
+        | AmqpError::WriteStalled { .. }
+        | AmqpError::ClosedByUs
+        | AmqpError::ChannelClosed(_)
+        | AmqpError::Timeout { .. }
+        | AmqpError::Blocked { .. }
+        | AmqpError::Busy { .. }
+        | AmqpError::UnknownTag { .. }
+        | AmqpError::TooLong { .. }
+        | AmqpError::NotOpen(_) => Pace::Quick,
+    }
+}
+
 /// Says what credentials that can't be read mean.
 pub(crate) fn of_credentials(bad: &BadCredentials) -> Problem {
     let key = bad.path.file_name().unwrap_or_default().to_string_lossy();
@@ -245,5 +280,7 @@ pub(crate) enum Rank {
     Connection,
     Queue,
     DeadLetter,
+    /// A queue may be consumed by several at once, as far as is known.
+    Unverified,
     Warning,
 }

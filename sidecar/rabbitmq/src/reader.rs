@@ -37,13 +37,6 @@ impl Reader for RabbitReader {
             let changed = consumer.changed();
             match consumer.take(request, &shared.config.key, shared.now()) {
                 Taken::Deliveries(deliveries, next) => {
-                    if consumer.is_narrow_for_nothing() {
-                        shared.report(Report::Rewind {
-                            queue: request.queue,
-                            channel: consumer.number,
-                            size: None,
-                        });
-                    }
                     return Ok(Fetched::Deliveries { deliveries, next, end: None });
                 }
                 Taken::NotOwned => return Err(not_owned(FETCH)),

@@ -105,6 +105,11 @@ impl RabbitSettler {
             let reason = reason::DEAD_LETTER_UNSUPPORTED;
             Progress::Over(Err(refusal(SETTLE, Class::Permanent, reason, message)))
         };
+        // Whatever asks for it: a message that is requeued by itself loses its place.
+        if settle.settlement == Settlement::Release && self.shared.config.ordering.is_ordered() {
+            let message = "nothing of an ordered queue is given back by itself, only the queue as a whole";
+            return Progress::Over(Err(refusal(SETTLE, Class::Permanent, reason::NOT_SUPPORTED, message)));
+        }
         match (standing, tag(settle.delivery.position)) {
             (None, _) | (_, None) => Progress::Over(Err(not_owned(SETTLE))),
             (Some(Standing::Unknown), _) => {

@@ -26,7 +26,7 @@ pub(crate) struct Shared {
     /// Shared by all connections.
     pub(crate) budget: Budget,
     /// Bounded by queues.
-    pub(crate) problems: Problems<Rank>,
+    pub(crate) problems: Arc<Problems<Rank>>,
     pub(crate) publisher: Publisher,
     /// To the keeper, which reads them at once: as many as there are queues and changes.
     pub(crate) reports: mpsc::UnboundedSender<Report>,
@@ -40,7 +40,7 @@ impl Shared {
             prefetch: config.prefetch(),
             budget: Budget::new(config.bytes),
             config,
-            problems: Problems::default(),
+            problems: Arc::default(),
             publisher: Publisher::default(),
             reports,
             owners: Mutex::default(),

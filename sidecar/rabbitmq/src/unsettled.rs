@@ -73,6 +73,11 @@ impl<T> Unsettled<T> {
         self.next
     }
 
+    /// The tag of the oldest.
+    pub(crate) fn first(&self) -> Option<u64> {
+        self.out.front().map(|entry| entry.tag)
+    }
+
     pub(crate) fn standing(&self, tag: u64) -> Standing {
         match self.entry(tag) {
             Some(entry) if entry.written => Standing::Written,
@@ -90,6 +95,11 @@ impl<T> Unsettled<T> {
     /// When the oldest delivery came of which nothing was said.
     pub(crate) fn oldest(&self) -> Option<Moment> {
         self.out.iter().find(|entry| !entry.written).map(|entry| entry.arrived)
+    }
+
+    /// Whether something that came is settled.
+    pub(crate) fn has_settled(&self) -> bool {
+        self.next > self.out.len() as u64 + 1
     }
 
     /// Whether all that came is settled.

@@ -9,9 +9,12 @@
 
 pub mod api;
 pub mod cluster;
+pub mod group;
 pub mod lone;
 pub mod plan;
+pub mod rabbitmq;
 pub mod runner;
 pub mod site;
 pub mod whole;
+pub mod worker;
 pub mod world;

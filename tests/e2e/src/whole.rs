@@ -8,6 +8,7 @@ mod ends;
 mod hot;
 mod install;
 mod outages;
+mod rabbitmq;
 mod rights;
 mod rollouts;
 mod secrets;
@@ -19,6 +20,7 @@ use crate::{runner::Scenario, site::Site};
 /// Scenarios that bear others beside them; the longest first.
 pub const BESIDE: &[Scenario<Site>] = &[
     Scenario { name: "rollouts", run: rollouts::under_load },
+    Scenario { name: "rabbitmq", run: rabbitmq::shares },
     Scenario { name: "crashes", run: crashes::pods_and_containers },
     Scenario { name: "termination_order", run: termination::termination_order },
     Scenario { name: "own_containers", run: termination::own_containers },

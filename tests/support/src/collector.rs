@@ -122,9 +122,10 @@ fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
     seen.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A queue's name begins with its topic.
+/// A queue's name begins with its topic, and a slash; where the broker knows no topics, with what its queues have in common,
+/// and a dash before the number.
 fn topic_of(queue: &str) -> &str {
-    queue.split_once('/').map_or("", |(topic, _)| topic)
+    queue.split_once('/').or_else(|| queue.rsplit_once('-')).map_or("", |(topic, _)| topic)
 }
 
 /// Takes one application's lines until it ends. Requests that were running then are broken.

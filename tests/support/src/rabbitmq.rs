@@ -17,6 +17,8 @@ use crate::{
 pub const PLACE: &str = "place";
 /// The header with the ordering key.
 pub const KEY: &str = "key";
+/// The exchange, there from the start, to which messages with a routing key of their own go.
+const TOPIC: &str = "amq.topic";
 
 /// How many publishes are on their way at a time.
 const PIPELINE: usize = 256;
@@ -57,6 +59,8 @@ pub struct Outgoing {
     pub body: Vec<u8>,
     /// The ordering key, as a header.
     pub key: Option<String>,
+    /// The routing key, under which the message goes to the queues that are bound to it; `None` is the one queue's name.
+    pub route: Option<String>,
     /// The producer's id.
     pub id: Option<String>,
     /// The place, as a header.
@@ -164,12 +168,19 @@ pub struct Counts {
 pub struct Node {
     amqp: String,
     management: String,
+    vhost: String,
 }
 
 impl Node {
-    /// A node by its addresses for AMQP and for the management API.
+    /// A node by its addresses for AMQP and for the management API, with the virtual host `/`.
     pub fn new(amqp: impl Into<String>, management: impl Into<String>) -> Self {
-        Self { amqp: amqp.into(), management: management.into() }
+        Self { amqp: amqp.into(), management: management.into(), vhost: "/".to_owned() }
+    }
+
+    /// The same node with another virtual host.
+    #[must_use]
+    pub fn with_vhost(self, vhost: &str) -> Self {
+        Self { vhost: vhost.to_owned(), ..self }
     }
 
     /// The address for AMQP.
@@ -208,6 +219,15 @@ impl Node {
         must(self.wire().call((50, 10), declare, (50, 11)), "declare a queue");
     }
 
+    /// Sends a queue what is published with routing keys like `pattern`, where `#` stands for any words.
+    ///
+    /// # Panics
+    /// When the broker refuses.
+    pub fn bind(&self, queue: &str, pattern: &str) {
+        let bind = Arguments::default().short(0).text(queue).text(TOPIC).text(pattern).byte(0).bytes(&[]);
+        must(self.wire().call((50, 20), bind, (50, 21)), "bind a queue");
+    }
+
     /// Deletes a queue with all that is in it.
     ///
     /// # Panics
@@ -231,7 +251,8 @@ impl Node {
             while open.len() < PIPELINE
                 && let Some((number, message)) = numbered.next()
             {
-                must(wire.publish(queue, &message.properties(), &message.body), "publish");
+                let to = message.route.as_deref().map_or(("", queue), |route| (TOPIC, route));
+                must(wire.publish(to, &message.properties(), &message.body), "publish");
                 open.insert(number);
             }
             if open.is_empty() {
@@ -287,7 +308,7 @@ impl Node {
 
     /// What the broker's statistics, which are up to two seconds old, say of a queue; `None` when it is not there.
     pub fn counts(&self, queue: &str) -> Option<Counts> {
-        let found = self.api("GET", &format!("/queues/%2F/{queue}"), "")?;
+        let found = self.api("GET", &format!("/queues/{}/{queue}", self.vhost.replace('/', "%2F")), "")?;
         let number = |name: &str| found[name].as_u64();
         Some(Counts {
             ready: number("messages_ready")?,
@@ -317,7 +338,7 @@ impl Node {
 
     fn wire(&self) -> Wire {
         let start = now_micros();
-        Wire::open(&self.amqp, "/", "guest", "guest").unwrap_or_else(|error| {
+        Wire::open(&self.amqp, &self.vhost, "guest", "guest").unwrap_or_else(|error| {
             let after = (now_micros() - start) / 1_000;
             panic!("the broker at {} can't be used after {after} ms: {error}", self.amqp)
         })

@@ -41,6 +41,8 @@ pub struct Stage {
     /// The files that name a sidecar's queues, by its name.
     pub assignments: BTreeMap<String, PathBuf>,
     history: History,
+    /// When each fault began and ended.
+    struck: Vec<(u64, u64)>,
     log: RefCell<Log>,
 }
 
@@ -59,6 +61,7 @@ impl Stage {
             client_id: None,
             assignments: BTreeMap::new(),
             history: History::default(),
+            struck: Vec::new(),
             log: RefCell::new(log),
         }
     }
@@ -135,13 +138,27 @@ impl Stage {
 
     /// SIGKILL, noted as a fault that may cost so many duplicates in each queue.
     pub fn kill_sidecar(&mut self, name: &str, duplicates: u64) {
-        self.fault(&format!("kill of {name}"), duplicates, 1);
-        drop(self.sidecars.remove(name).unwrap());
+        let sidecar = self.sidecars.remove(name).unwrap();
+        self.strike(&format!("kill of {name}"), duplicates, 1, || drop(sidecar));
     }
 
     /// Notes a fault and what it may cost in each queue.
     pub fn fault(&mut self, name: &str, duplicates: u64, overlaps: u64) {
-        self.note(Event::Fault { at: now_micros(), name: name.into(), queue: None, duplicates, overlaps });
+        self.strike(name, duplicates, overlaps, || ());
+    }
+
+    /// Breaks something, noted as a fault that lasts as long as that takes.
+    pub fn strike<T>(&mut self, name: &str, duplicates: u64, overlaps: u64, breaks: impl FnOnce() -> T) -> T {
+        let at = now_micros();
+        self.note(Event::Fault { at, name: name.into(), queue: None, duplicates, overlaps });
+        let broken = breaks();
+        self.struck.push((at, now_micros()));
+        broken
+    }
+
+    /// When each fault began and ended, in microseconds.
+    pub fn struck(&self) -> &[(u64, u64)] {
+        &self.struck
     }
 
     /// Notes another event.

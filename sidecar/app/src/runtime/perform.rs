@@ -121,24 +121,4 @@ impl<B: Broker, D: Deliver> Shell<B, D> {
         self.attempt_handles.insert(id, handle);
         self.attempts.push(call);
     }
-
-    /// Settlements of one queue wait for the end of the turn, to be sent together.
-    fn put_to_batch(&mut self, queue: QueueId, settle: Settle) {
-        let Some(entry) = self.queues.get_mut(queue) else { return };
-        if entry.waiting.is_empty() {
-            self.to_settle.push(queue);
-        }
-        entry.waiting.push_back(settle);
-    }
-
-    /// Sends what waits for one queue, unless a batch before it is still with the broker.
-    pub(super) fn send_settlements(&mut self, queue: QueueId) {
-        let Some(entry) = self.queues.get_mut(queue) else { return };
-        if entry.settling || entry.waiting.is_empty() {
-            return;
-        }
-        entry.settling = true;
-        let batch: Vec<_> = entry.waiting.drain(..).collect();
-        self.settling.push(work::settle(&self.settler, self.clock, queue, batch));
-    }
 }

@@ -38,8 +38,12 @@ pub(super) struct Queue {
     pub(super) cursor: Position,
     /// Behind the queue's last message, as far as known.
     pub(super) end: Option<Position>,
-    /// Settlements that wait for the batch before them.
+    /// Settlements that wait for the next batch.
     pub(super) waiting: VecDeque<Settle>,
+    /// Deliveries that have come under our ownership and are not settled, where they are settled one by one.
+    pub(super) open: usize,
+    /// From when on a batch of any size is sent.
+    pub(super) settle_from: Moment,
     /// Whether a batch is with the broker.
     pub(super) settling: bool,
     /// What the last attempt of a failing delivery met.
@@ -113,6 +117,8 @@ impl Queue {
             cursor: Position::default(),
             end: None,
             waiting: VecDeque::new(),
+            open: 0,
+            settle_from: Moment::ZERO,
             settling: false,
             errors: BTreeMap::new(),
             metrics,
@@ -123,6 +129,7 @@ impl Queue {
     pub(super) fn given_up(&mut self) {
         self.epoch = None;
         self.deadline = None;
+        self.open = 0;
         self.doubtful = false;
         self.errors.clear();
         self.metrics.lease_held.set(0.0);

@@ -22,12 +22,13 @@ use super::{
     Ended, Setup,
     hold::Hold,
     queues::Queues,
+    settle::{Batches, label},
     translate::{self, Payload},
     work::{self, AttemptDone, FetchDone, Set, SettlingDone},
 };
 use crate::{
     deliver::Deliver,
-    metrics::{Metrics, OperationResult, ResultLabel, Verdict, VerdictLabel},
+    metrics::{Metrics, Verdict, VerdictLabel},
     state::{State, unix_ms},
 };
 
@@ -45,8 +46,7 @@ pub(super) struct Shell<B: Broker, D> {
     pub(super) attempt_handles: BTreeMap<AttemptId, AbortHandle>,
     pub(super) settling: Set<SettlingDone>,
     pub(super) queues: Queues,
-    /// Queues with settlements to send at the end of the turn.
-    pub(super) to_settle: Vec<QueueId>,
+    pub(super) batches: Batches,
     /// When the engine wants to be called again.
     pub(super) engine_wake: Option<Moment>,
     pub(super) finished: bool,
@@ -73,6 +73,8 @@ pub(super) struct Shell<B: Broker, D> {
     pub(super) by_hand_refused: bool,
     /// Counts the attempts that succeed, without a look-up.
     pub(super) done_counter: Counter,
+    /// Counts the settlements that succeed, without a look-up.
+    pub(super) settled_counter: Counter,
 }
 
 /// A message that was answered as if the endpoint were wrong, and that still waits here.
@@ -121,6 +123,7 @@ impl<B: Broker, D: Deliver> Shell<B, D> {
         } = setup;
         let longest_timeout = config.timeout.max(state.unclean().unwrap_or_default());
         state.mark_running(longest_timeout);
+        let settled_counter = metrics.settlements.get_or_create_owned(&label(Ok(())));
         let done_counter = metrics.attempts.get_or_create_owned(&VerdictLabel { verdict: Verdict::Done });
         let source = SourceState { connected: false, problem: None, queues_total: 0, reconnects: 0 };
         Self {
@@ -136,7 +139,7 @@ impl<B: Broker, D: Deliver> Shell<B, D> {
             attempt_handles: BTreeMap::new(),
             settling: Set::new(),
             queues: Queues::default(),
-            to_settle: Vec::new(),
+            batches: Batches::default(),
             engine_wake: None,
             finished: false,
             metrics,
@@ -156,6 +159,7 @@ impl<B: Broker, D: Deliver> Shell<B, D> {
             current: None,
             by_hand_refused: false,
             done_counter,
+            settled_counter,
         }
     }
 
@@ -171,10 +175,7 @@ impl<B: Broker, D: Deliver> Shell<B, D> {
 
     /// When [`Shell::tick`] is due.
     pub(super) fn wake(&self) -> Option<Moment> {
-        match (self.engine_wake, self.hold.until()) {
-            (Some(engine), Some(hold)) => Some(engine.min(hold)),
-            (wake, None) | (None, wake) => wake,
-        }
+        [self.engine_wake, self.hold.until(), self.batches.wake()].into_iter().flatten().min()
     }
 
     /// The process is about to end. Where the application may still work on something that was cut, the marker stays,
@@ -220,9 +221,7 @@ impl<B: Broker, D: Deliver> Shell<B, D> {
         if self.wake().is_some_and(|wake| wake <= self.clock.now()) {
             self.tick(keeper);
         }
-        while let Some(queue) = self.to_settle.pop() {
-            self.send_settlements(queue);
-        }
+        self.send_settlements();
         self.state.flush();
         if !self.hold_waiters.is_empty() && self.is_quiet() {
             for waiter in self.hold_waiters.drain(..) {
@@ -381,6 +380,7 @@ impl<B: Broker, D: Deliver> Shell<B, D> {
         match fetched {
             Fetched::Deliveries { deliveries, end, next: _ } => {
                 entry.metrics.received.inc_by(deliveries.len() as u64);
+                entry.open = entry.open.saturating_add(deliveries.len());
                 entry.end = end.or(entry.end);
             }
             Fetched::Moved { .. } => {}
@@ -404,52 +404,4 @@ impl<B: Broker, D: Deliver> Shell<B, D> {
         self.feed(Input::AttemptEnded { attempt: id, results: vec![result] }, keeper);
         self.current = None;
     }
-
-    pub(super) fn settled(&mut self, done: SettlingDone, keeper: &mut B::Keeper) {
-        match done {
-            SettlingDone::Commit { queue, epoch, position, result } => {
-                match &result {
-                    Ok(()) => {
-                        if let Some(entry) = self.queues.owned_mut(queue, epoch) {
-                            entry.cursor = position;
-                            entry.end = entry.end.map(|end| end.max(position));
-                        }
-                    }
-                    Err(error) => warn!(queue = self.queues.name(queue), %position, %error, "commit failed"),
-                }
-                let result = result.map_err(|error| work::failure(&error));
-                self.metrics.commits.get_or_create(&label(result)).inc();
-                self.feed(Input::Committed { queue, epoch, position, result }, keeper);
-            }
-            SettlingDone::Settle { queue, settled } => {
-                if let Some(entry) = self.queues.get_mut(queue) {
-                    entry.settling = false;
-                    if !entry.waiting.is_empty() {
-                        self.to_settle.push(queue);
-                    }
-                }
-                for work::Settled { epoch, delivery, result, error } in settled {
-                    let position = delivery.position;
-                    if let Some(error) = error {
-                        warn!(queue = self.queues.name(queue), %position, %error, "settlement failed");
-                    }
-                    self.metrics.settlements.get_or_create(&label(result)).inc();
-                    self.current = Some(delivery);
-                    self.feed(Input::Settled { queue, epoch, position, result }, keeper);
-                    self.current = None;
-                }
-            }
-        }
-    }
-}
-
-fn label(result: Result<(), lockstep_core::Failure>) -> ResultLabel {
-    use lockstep_core::Failure;
-    let result = match result {
-        Ok(()) => OperationResult::Ok,
-        Err(Failure::NotDone) => OperationResult::NotDone,
-        Err(Failure::Unknown) => OperationResult::Unknown,
-        Err(Failure::Permanent) => OperationResult::Permanent,
-    };
-    ResultLabel { result }
 }

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use tokio::{sync::oneshot, time::timeout};
 
 use super::{
-    ANSWER_WITHIN, AmqpError, DeliveryEvent, Fields, Malformed, Properties,
+    ANSWER_WITHIN, AmqpError, DeliveryEvent, Fields, Malformed, Properties, Reservation,
     codec::{Answer, Call, Reply},
     core::{Core, Publish, Settle},
     shared::Handle,
@@ -144,6 +144,14 @@ impl Channel {
     /// As [`Channel::declare_passive`].
     pub async fn delete(&self, queue: &str) -> Result<(), AmqpError> {
         self.ask("queue.delete", Reply::Delete, Call::Delete { queue }).await.map(drop)
+    }
+
+    /// Keeps this room for the first delivery that finds no other, until the channel ends; `None` gives it back.
+    ///
+    /// # Errors
+    /// The channel ended, and the room is given back.
+    pub fn reserve(&self, room: Option<Reservation>) -> Result<(), AmqpError> {
+        self.inner.core().reserve(self.inner.number, &self.inner.end, room)
     }
 
     /// Starts a consumer whose deliveries come to this channel's [`Deliveries`], possibly before this returns. Needs

@@ -20,7 +20,7 @@ pub use properties::{BadProperties, Field, HeaderDefect, Properties, RawProperti
 pub use table::{Array, Entries, Table, TableError, Value};
 
 pub(super) use call::{Call, ConnectionCall, PROTOCOL_HEADER};
-pub(super) use frame::{FRAME_LEAST, Frame, FrameReader, HEADER_MOST, Kind, OVERHEAD, frame, frame_ends};
+pub(super) use frame::{FRAME_LEAST, Frame, FrameReader, Kind, OVERHEAD, frame, frame_ends};
 pub(super) use method::{
     Answer, BASIC, ChannelMethod, Closed, ConnectionMethod, ContentHead, ContentMethod, Method,
 };

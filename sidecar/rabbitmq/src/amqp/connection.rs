@@ -138,7 +138,7 @@ impl Connection {
         self.handle.0.blocked.borrow().is_some()
     }
 
-    /// The broker's reason while it takes no messages.
+    /// The broker's reason while it takes no messages; none at the end.
     pub fn blocked(&self) -> watch::Receiver<Option<Arc<str>>> {
         self.handle.0.blocked.subscribe()
     }

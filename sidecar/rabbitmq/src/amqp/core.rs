@@ -10,7 +10,8 @@ use tokio::{sync::oneshot, time::Instant};
 
 use self::slot::{Room, Slot, Taken};
 use super::{
-    AmqpError, Budget, Close, Confirmation, DeliveryEvent, Malformed, Properties,
+    AmqpError, Budget, Close, Confirmation, DeliveryEvent, Malformed, Properties, Reservation,
+    budget::Place,
     channel::End,
     codec::{
         Answer, Call, ConnectionCall, ConnectionMethod, Frame, FrameReader, Kind, Method, OVERHEAD, Reply,
@@ -350,6 +351,17 @@ impl Core {
         Ok(self.slot(channel, end)?.prefetch)
     }
 
+    /// Replaces what is reserved on a channel.
+    pub(super) fn reserve(
+        &mut self,
+        channel: u16,
+        end: &Arc<End>,
+        room: Option<Reservation>,
+    ) -> Result<(), AmqpError> {
+        self.slot(channel, end)?.reserved = room;
+        Ok(())
+    }
+
     pub(super) fn expect_consumer(&mut self, channel: u16, end: &Arc<End>) -> Result<(), AmqpError> {
         self.slot(channel, end)?.expect_consumer()
     }
@@ -363,7 +375,7 @@ impl Core {
     ) -> Result<(), AmqpError> {
         let multiple = matches!(settle, Settle::Ack { multiple: true });
         let freed = self.slot(channel, end)?.settled(tag, multiple)?;
-        self.budget.give(freed);
+        self.budget.give(freed, Place::Within);
         let call = match settle {
             Settle::Ack { multiple } => Call::Ack { tag, multiple },
             Settle::Nack { requeue } => Call::Nack { tag, requeue },

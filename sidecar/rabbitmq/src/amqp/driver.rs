@@ -63,6 +63,7 @@ impl Driver {
         };
         debug!(%reason, "connection ended");
         self.shared.core().finish(&reason);
+        self.shared.blocked.send_replace(None);
         self.shared.ended.send_replace(Some(reason));
         self.shared.room.notify_waiters();
     }

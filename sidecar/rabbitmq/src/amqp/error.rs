@@ -221,6 +221,19 @@ impl AmqpError {
         if let Self::ChannelClosed(close) | Self::ClosedByServer(close) = end { Some(close) } else { None }
     }
 
+    /// Whether a whole connection has ended, and not by us.
+    pub fn is_end_of_connection(&self) -> bool {
+        let end = if let Self::NotOpen(end) = self { end } else { self };
+        matches!(
+            end,
+            Self::ClosedByServer(_)
+                | Self::ClosedByPeer
+                | Self::Io(_)
+                | Self::HeartbeatMissed { .. }
+                | Self::WriteStalled { .. }
+        )
+    }
+
     /// The same end, met by something that was asked afterwards and therefore not sent.
     pub(super) fn afterwards(&self) -> Self {
         if matches!(self, Self::NotOpen(_)) { self.clone() } else { Self::NotOpen(Arc::new(self.clone())) }

@@ -1,3 +1,4 @@
+pub(crate) mod broker;
 mod budget;
 mod channels;
 mod consuming;
@@ -11,6 +12,11 @@ use std::num::NonZeroU64;
 
 use self::server::Server;
 use super::{Channel, Connection, Deliveries, DeliveryEvent, OpenConfig, RawDelivery};
+
+/// A connection whose broker hangs up at once.
+pub(crate) async fn connection() -> Connection {
+    connected(&OpenConfig::default()).await.0
+}
 
 /// A connection with a scripted broker at its other end.
 async fn connected(config: &OpenConfig) -> (Connection, Server) {

@@ -79,3 +79,31 @@ async fn a_message_without_readable_properties_is_a_dead_letter_too() {
     assert_eq!(found.delivery_mode(), Some(2));
     assert!(found.headers().unwrap().get(b"x-lockstep-queue").is_some());
 }
+
+#[tokio::test]
+async fn a_broker_that_takes_no_messages_is_told_until_it_does() {
+    let problems = Arc::new(Problems::default());
+    let (blocked, receiver) = watch::channel(None);
+    let telling = tokio::spawn(tell_blocked(receiver, Arc::clone(&problems)));
+    let told = async |expected: Option<&str>| {
+        let wait = async {
+            while problems.first().map(|problem| problem.reason) != expected {
+                tokio::task::yield_now().await;
+            }
+        };
+        let told = tokio::time::timeout(std::time::Duration::from_secs(10), wait).await;
+        told.unwrap_or_else(|_| panic!("not {expected:?} but {:?}", problems.first()));
+    };
+    blocked.send_replace(Some("low on memory".into()));
+    told(Some(reason::BROKER_BLOCKED)).await;
+    let problem = problems.first().unwrap();
+    assert!(problem.message.contains("low on memory") && problem.remedy.contains("rabbitmqctl"), "{problem}");
+    blocked.send_replace(None);
+    told(None).await;
+    // A connection that is dropped waits for nothing any more.
+    blocked.send_replace(Some("low on disk".into()));
+    told(Some(reason::BROKER_BLOCKED)).await;
+    drop(blocked);
+    telling.await.unwrap();
+    told(None).await;
+}

@@ -33,17 +33,35 @@ impl Wanted<'_> {
         let refused =
             self.kind(found, &mut judgement.warnings).or_else(|| self.limit(found, &mut judgement.warnings));
         judgement.refused = refused;
+        if let Some(setting) = found.overtaking.filter(|_| self.config.ordering.is_ordered()) {
+            let message = format!("has {setting}, by which messages are handed out before older ones");
+            judgement.warnings.push(self.problem(reason::MESSAGES_OVERTAKE, &message, self.anew()));
+        }
+        judgement.warnings.extend(self.dead_letters(Some(found)));
+        judgement
+    }
+
+    /// What becomes of messages that are given up by rejecting them. With `Block` that is none but by hand, and who does that
+    /// is told then.
+    pub(crate) fn dead_letters(&self, found: Option<&Declaration>) -> Option<Problem> {
         let by_broker = self.config.dead_letter == DeadLetter::Broker;
-        // With `Block` nothing is dead-lettered but by hand, and who does that is told then.
-        let gives_up = !self.config.block;
-        if by_broker && gives_up && !found.dead_letter_exchange && found.with_policies {
-            judgement.warnings.push(self.problem(
+        if !by_broker || self.config.block || found.is_some_and(|found| found.dead_letter_exchange) {
+            return None;
+        }
+        let named = "write deadLetter: {policy: Queue, name: QUEUE}";
+        if found.is_some_and(|found| found.with_policies) {
+            return Some(self.problem(
                 reason::DEAD_LETTER_UNSUPPORTED,
                 "has no dead-letter exchange, so that the broker would drop what is dead-lettered; such messages wait",
-                "set one by a policy (dead-letter-exchange), or write deadLetter: {policy: Queue, name: QUEUE}".to_owned(),
+                format!("set one by a policy (dead-letter-exchange), or {named}"),
             ));
         }
-        judgement
+        Some(self.problem(
+            reason::DEAD_LETTER_UNSUPPORTED,
+            "is not seen to have a dead-letter exchange, without which the broker would drop what is dead-lettered; such \
+             messages wait",
+            format!("set management.url, which alone shows the exchange of a policy, or {named}"),
+        ))
     }
 
     fn kind(&self, found: &Declaration, warnings: &mut Vec<Problem>) -> Option<Problem> {
@@ -91,11 +109,18 @@ impl Wanted<'_> {
         // 20 by default from 4.0 on.
         let limit = found.limit.or_else(|| limits_all.then_some(20)).filter(|limit| *limit >= 0)?;
         let ordered = self.config.ordering.is_ordered();
+        let has = if found.limit.is_some() || found.with_policies {
+            format!("has a delivery limit of {limit}")
+        } else {
+            format!(
+                "has this release's delivery limit of {limit}, unless a policy that is not seen lifts it,"
+            )
+        };
         if found.dead_letter_exchange {
-            if self.config.block {
+            if ordered || self.config.block {
                 let message = format!(
-                    "has a delivery limit of {limit}: a message that was given back more often leaves its place for the \
-                     dead-letter exchange, also when it never reached the application"
+                    "{has}: a message that was given back more often leaves its place for the dead-letter exchange, also \
+                     when it never reached the application"
                 );
                 warnings.push(self.problem(
                     reason::DELIVERY_LIMIT_FINITE,
@@ -105,9 +130,14 @@ impl Wanted<'_> {
             }
             return None;
         }
+        let exchange = if found.with_policies {
+            "no dead-letter exchange"
+        } else {
+            "no dead-letter exchange among its arguments (a policy's is not seen)"
+        };
         let message = format!(
-            "has a delivery limit of {limit} and no dead-letter exchange: a message that was given back more often is \
-             lost, also when it never reached the application"
+            "{has} and {exchange}: a message that was given back more often is lost, also when it never reached the \
+             application"
         );
         let problem = self.problem(reason::DELIVERY_LIMIT_FINITE, &message, self.unlimited(limits_all));
         if ordered && found.with_policies {
@@ -151,10 +181,11 @@ pub(crate) fn right(config: &Config, queue: &str, version: Option<Version>) -> S
         arguments.push_str(",\"x-single-active-consumer\":true");
     }
     let limits_all = version.map(|version| version >= Version::LIMITS_ALL);
-    if config.block && limits_all == Some(true) {
+    let unlimited = config.block || config.ordering.is_ordered();
+    if unlimited && limits_all == Some(true) {
         arguments.push_str(",\"x-delivery-limit\":-1");
     }
-    let from_then_on = if config.block && limits_all.is_none() {
+    let from_then_on = if unlimited && limits_all.is_none() {
         "; on RabbitMQ 4.0 and later with \"x-delivery-limit\":-1 among the arguments"
     } else {
         ""

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::{Declaration, Kind};
+use super::{DELAYED_RETRY, DELAYED_RETRY_OFF, Declaration, Kind, MAX_PRIORITY};
 
 #[derive(Deserialize)]
 struct Queue {
@@ -52,6 +52,7 @@ pub(crate) fn of_json(body: &[u8]) -> Option<Declaration> {
         [Some(a), Some(b)] => Some(a.min(b)),
         [one, None] | [None, one] => one,
     };
+    let delays = argument(DELAYED_RETRY.0).or_else(|| policy(DELAYED_RETRY.1)).and_then(Value::as_str);
     let named = argument("x-queue-type").and_then(Value::as_str);
     Some(Declaration {
         kind: queue.kind.as_deref().or(named).map_or(Kind::Classic, Kind::of),
@@ -60,6 +61,9 @@ pub(crate) fn of_json(body: &[u8]) -> Option<Declaration> {
         dead_letter_exchange: argument("x-dead-letter-exchange")
             .or_else(|| policy("dead-letter-exchange"))
             .is_some(),
+        overtaking: argument(MAX_PRIORITY)
+            .map(|_| MAX_PRIORITY)
+            .or_else(|| delays.filter(|kind| *kind != DELAYED_RETRY_OFF).map(|_| DELAYED_RETRY.0)),
         with_policies: true,
     })
 }

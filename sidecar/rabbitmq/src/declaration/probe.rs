@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Declaration, Kind};
+use super::{DELAYED_RETRY, DELAYED_RETRY_OFF, Declaration, Kind, MAX_PRIORITY};
 
 /// How many arguments may be learnt: more than any kind of queue has that a person would give.
 const MOST: u32 = 12;
@@ -97,6 +97,9 @@ impl Probe {
             single_active: self.arguments.get("x-single-active-consumer") == Some(&Value::Bool(true)),
             limit,
             dead_letter_exchange: self.arguments.contains_key("x-dead-letter-exchange"),
+            overtaking: self.arguments.contains_key(MAX_PRIORITY).then_some(MAX_PRIORITY).or_else(|| {
+                text(DELAYED_RETRY.0).filter(|kind| *kind != DELAYED_RETRY_OFF).map(|_| DELAYED_RETRY.0)
+            }),
             with_policies: false,
         }
     }

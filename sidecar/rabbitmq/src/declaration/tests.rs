@@ -27,6 +27,7 @@ fn quorum() -> Declaration {
         single_active: true,
         limit: None,
         dead_letter_exchange: false,
+        overtaking: None,
         with_policies: false,
     }
 }
@@ -48,6 +49,7 @@ fn refusals_teach_what_a_queue_has() {
         single_active: false,
         limit: Some(20),
         dead_letter_exchange: true,
+        overtaking: None,
         with_policies: false,
     };
     assert_eq!(found, expected);
@@ -154,12 +156,23 @@ async fn a_delivery_limit_that_loses_messages_is_refused() {
     assert_eq!(judged(&config, OLD, &limited), (Some(reason::DELIVERY_LIMIT_FINITE), vec![]));
     let with_exchange = Declaration { dead_letter_exchange: true, ..limited.clone() };
     assert_eq!(judged(&config, OLD, &with_exchange), (None, vec![reason::DELIVERY_LIMIT_FINITE]));
+    // It takes innocent messages out of their place, whatever becomes of guilty ones.
     let gives_up = Config { block: false, ..config.clone() };
-    assert_eq!(judged(&gives_up, OLD, &with_exchange), (None, vec![]));
+    assert_eq!(judged(&gives_up, OLD, &with_exchange), (None, vec![reason::DELIVERY_LIMIT_FINITE]));
+    assert!(right(&gives_up, "q", Some(NEW)).contains(r#""x-delivery-limit":-1"#));
+    let unordered = Config { ordering: Ordering::Unordered, ..gives_up.clone() };
+    assert_eq!(judged(&unordered, OLD, &with_exchange), (None, vec![]));
     assert_eq!(judged(&gives_up, OLD, &limited), (Some(reason::DELIVERY_LIMIT_FINITE), vec![]));
-    // A policy that was not seen may set it right.
+    // A policy that was not seen may name an exchange, or lift a limit that none was declared for.
     let probed = Declaration { with_policies: false, ..limited.clone() };
     assert_eq!(judged(&config, OLD, &probed), (None, vec![reason::DELIVERY_LIMIT_FINITE]));
+    assert_eq!(judged(&config, NEW, &quorum()), (None, vec![reason::DELIVERY_LIMIT_FINITE]));
+    let wanted = Wanted { queue: "q", config: &config, version: Some(NEW) };
+    for (found, lifted) in [(&probed, false), (&quorum(), true)] {
+        let message = &wanted.judge(found).warnings[0].message;
+        assert!(message.contains("a policy's is not seen"), "{message}");
+        assert_eq!(message.contains("unless a policy that is not seen lifts it"), lifted, "{message}");
+    }
     let unordered = Config { ordering: Ordering::Unordered, ..config };
     assert_eq!(judged(&unordered, OLD, &limited), (None, vec![reason::DELIVERY_LIMIT_FINITE]));
     let classic = Declaration { kind: Kind::Classic, ..seen };
@@ -175,6 +188,32 @@ async fn dead_letters_by_the_broker_want_an_exchange() {
     assert_eq!(judged(&config, OLD, &seen), (None, vec![reason::DEAD_LETTER_UNSUPPORTED]));
     let with_exchange = Declaration { dead_letter_exchange: true, ..seen };
     assert_eq!(judged(&config, OLD, &with_exchange), (None, vec![]));
+    // What is not seen of it is told as well, with another cure.
+    assert_eq!(judged(&config, OLD, &quorum()), (None, vec![reason::DEAD_LETTER_UNSUPPORTED]));
+    let unseen = |config: &Config| {
+        Wanted { queue: "q", config, version: None }.dead_letters(None).map(|told| told.remedy)
+    };
+    assert!(unseen(&config).unwrap().contains("management.url"));
+    assert_eq!(unseen(&Config { block: true, ..config.clone() }), None);
+    assert_eq!(unseen(&Config { dead_letter: DeadLetter::Queue("d".to_owned()), ..config }), None);
+}
+
+#[tokio::test]
+async fn what_lets_messages_overtake_is_told_where_order_is_wanted() {
+    let config = config();
+    let words = refusal("x-max-priority", "none", "the value '9' of type 'signedint'");
+    let by_arguments =
+        br#"{"type":"quorum","arguments":{"x-single-active-consumer":true,"x-delayed-retry-type":"all"}}"#;
+    let by_policy = br#"{"type":"quorum","arguments":{"x-single-active-consumer":true},
+        "effective_policy_definition":{"delayed-retry-type":"failed"}}"#;
+    let founds = [probed(&[&words]), of_json(by_arguments), of_json(by_policy)].map(Option::unwrap);
+    for found in &founds {
+        assert_eq!(judged(&config, OLD, found), (None, vec![reason::MESSAGES_OVERTAKE]), "{found:?}");
+    }
+    let unordered = Config { ordering: Ordering::Unordered, ..config.clone() };
+    assert_eq!(judged(&unordered, OLD, &founds[0]), (None, vec![]));
+    let off = br#"{"type":"quorum","arguments":{"x-single-active-consumer":true,"x-delayed-retry-type":"disabled"}}"#;
+    assert_eq!(judged(&config, OLD, &of_json(off).unwrap()), (None, vec![]));
 }
 
 #[tokio::test]

@@ -1,33 +1,35 @@
 //! The keeper's task: takes wishes, reports, answers and the passing of time, and does what the queues' machines say.
 
 mod actions;
+mod session;
 mod source;
+#[cfg(test)]
+mod tests;
 
-use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
+use std::{future::Future, pin::Pin, sync::Arc};
 
 use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
 use lockstep_broker::{EpochClock, LeaseEvent, Outbox, QueueTable, SourceState, Wish};
 use lockstep_model::{Moment, QueueId, QueueName};
 use tokio::{sync::mpsc, time::sleep_until};
-use tracing::{debug, info, warn};
+use tracing::debug;
 
 use super::{
     Report,
-    jobs::{self, Done, Opened, Verified, jitter},
+    backoff::Backoff,
+    jobs::{Done, Opened, jitter},
+    verify::Verified,
 };
 use crate::{
     amqp::{AmqpError, Connection},
     consumer::{Consumer, End},
     machine::{Command, Context, Input, Machine},
-    problem::{Failure, Pace, Rank, of_channel, of_connection},
+    problem::{Failure, Pace, Rank, of_channel},
     shared::Shared,
 };
 
 /// Inputs taken in one turn, beside the one that began it.
 const INPUTS_A_TURN: usize = 64;
-/// Waits between two tries to connect: the first, and the longest.
-const CONNECT_FIRST: Duration = Duration::from_millis(200);
-const CONNECT_LONGEST: Duration = Duration::from_secs(5);
 
 type Job = Pin<Box<dyn Future<Output = Done> + Send>>;
 
@@ -40,7 +42,9 @@ pub(super) struct Driver {
     link: Link,
     /// Connections made so far; the last one's number.
     connections: u64,
-    failures: u32,
+    /// Tries to connect so far; each begins with another node.
+    tries: usize,
+    backoff: Backoff,
     joined: bool,
     leaving: Leaving,
     jobs: FuturesUnordered<Job>,
@@ -57,8 +61,8 @@ struct Queue {
     /// The channel that consumes, or is being closed.
     consumer: Option<Arc<Consumer>>,
     verified: Option<Verified>,
-    /// A body that had no room: the next channel is for it.
-    narrow: Option<u64>,
+    /// The size of a body that had no room: the next channel begins when there is some.
+    awaited: Option<u64>,
 }
 
 /// The connection.
@@ -91,7 +95,7 @@ impl Driver {
                 machine: Machine::new(config.ordering.is_ordered(), config.heartbeat),
                 consumer: None,
                 verified: None,
-                narrow: None,
+                awaited: None,
             }
         };
         Self {
@@ -100,7 +104,8 @@ impl Driver {
             outbox,
             link: Link::None { retry_at: Moment::ZERO },
             connections: 0,
-            failures: 0,
+            tries: 0,
+            backoff: Backoff::default(),
             joined: false,
             leaving: Leaving::No,
             jobs: FuturesUnordered::new(),
@@ -183,15 +188,7 @@ impl Driver {
     }
 
     fn tick(&mut self) {
-        let now = self.shared.now();
-        if let Link::None { retry_at } = self.link
-            && self.wants_connection()
-            && retry_at <= now
-        {
-            self.link = Link::Connecting;
-            let from = usize::try_from(self.connections + u64::from(self.failures)).unwrap_or(0);
-            self.jobs.push(Box::pin(jobs::connect(Arc::clone(&self.shared), from)));
-        }
+        self.connect();
         self.feed_all(Input::Tick);
         if self.leaving == Leaving::Releasing && self.queues.iter().all(|queue| queue.machine.is_quiet()) {
             self.leaving = Leaving::Closing;
@@ -247,7 +244,7 @@ impl Driver {
             Report::Rewind { queue, channel, size } => {
                 let Some(entry) = self.queue(queue) else { return };
                 if entry.consumer.as_ref().is_some_and(|consumer| consumer.number == channel) {
-                    entry.narrow = size;
+                    entry.awaited = size.or(entry.awaited);
                     self.feed(queue, Input::Rewind);
                 }
             }
@@ -263,6 +260,10 @@ impl Driver {
             End::Closed(error) => (false, of_channel(error, &queue.name, &shared.config)),
             End::Cancelled | End::Nonsense => (true, Failure { pace: Pace::Quick, problem: None }),
         };
+        // Told by its own end: no loss yet, and no failure of the queue.
+        if failure.pace == Pace::Reconnect {
+            return;
+        }
         debug!(queue = %queue.name, channel, ?end, "the queue's channel has ended");
         // It may be another queue now.
         queue.verified = None;
@@ -276,6 +277,7 @@ impl Driver {
     fn done(&mut self, done: Done) {
         match done {
             Done::Connected(result) => self.connected(result),
+            Done::Renewed(renewed) => self.renewed(renewed),
             Done::Disconnected(number, error) => {
                 if number == self.connections {
                     self.disconnected(&error);
@@ -304,71 +306,13 @@ impl Driver {
         }
     }
 
-    fn connected(&mut self, result: Result<Connection, lockstep_broker::Problem>) {
-        if !matches!(self.link, Link::Connecting) {
-            return;
-        }
-        match result {
-            Ok(connection) => {
-                self.connections += 1;
-                self.failures = 0;
-                let number = self.connections;
-                let watched = connection.clone();
-                self.jobs.push(Box::pin(async move { Done::Disconnected(number, watched.closed().await) }));
-                let server = connection.server();
-                info!(product = server.product, version = server.version, "connected to the broker");
-                self.shared.problems.clear(Rank::Connection, "");
-                let heartbeat = connection.heartbeat().min(self.shared.config.heartbeat);
-                for queue in &mut self.queues {
-                    queue.machine.agreed(heartbeat);
-                }
-                self.link = Link::Up(connection);
-                self.feed_all(Input::Connected(true));
-            }
-            Err(problem) => {
-                self.shared.problems.set(Rank::Connection, "", problem);
-                self.connect_later();
-            }
-        }
-    }
-
-    fn disconnected(&mut self, error: &AmqpError) {
-        if !matches!(self.link, Link::Up(_)) {
-            return;
-        }
-        if self.wants_connection() {
-            warn!(%error, "the connection to the broker is lost");
-            self.shared.problems.set(Rank::Connection, "", of_connection(error, &self.shared.config));
-        }
-        for queue in &mut self.queues {
-            queue.verified = None;
-        }
-        self.connect_later();
-        self.feed_all(Input::Connected(false));
-    }
-
-    fn connect_later(&mut self) {
-        let full = CONNECT_FIRST.saturating_mul(1 << self.failures.min(10)).min(CONNECT_LONGEST);
-        // Full jitter: the members of a group lose a broker at the same moment.
-        let wait = full * u32::from(jitter()) / u32::from(u16::MAX);
-        self.failures = self.failures.saturating_add(1);
-        self.link = Link::None { retry_at: self.shared.now() + wait };
-    }
-
-    /// A connection that does not answer is none.
-    fn drop_connection(&self) {
-        if let Link::Up(connection) = &self.link {
-            let connection = connection.clone();
-            tokio::spawn(async move { connection.close().await });
-        }
-    }
-
     fn opened(&mut self, id: QueueId, channel: u64, result: Result<Option<Box<Opened>>, Failure>) {
         let shared = Arc::clone(&self.shared);
         let Some(queue) = self.queue(id) else { return };
         let Opened { consumer, deliveries, sent, verified } = match result {
             Ok(Some(opened)) => *opened,
             Ok(None) => return self.feed(id, Input::Taken { channel }),
+            Err(Failure { pace: Pace::Reconnect, .. }) => return,
             Err(Failure { pace, problem }) => {
                 if let Some(problem) = problem {
                     shared.problems.set(Rank::Queue, &Arc::clone(&queue.name), problem);
@@ -378,12 +322,16 @@ impl Driver {
             }
         };
         shared.problems.clear(Rank::Queue, &queue.name);
-        match verified.warnings.first() {
-            Some(warning) => drop(shared.problems.set(Rank::Warning, &queue.name, warning.clone())),
-            None => drop(shared.problems.clear(Rank::Warning, &queue.name)),
+        let notices =
+            [(Rank::Unverified, verified.unverified.as_ref()), (Rank::Warning, verified.warnings.first())];
+        for (rank, notice) in notices {
+            match notice {
+                Some(notice) => drop(shared.problems.set(rank, &queue.name, notice.clone())),
+                None => drop(shared.problems.clear(rank, &queue.name)),
+            }
         }
         queue.verified = Some(verified);
-        queue.narrow = None;
+        queue.awaited = None;
         queue.consumer = Some(Arc::clone(&consumer));
         tokio::spawn(async move {
             let end = consumer.receive(deliveries, shared.config.clock).await;
@@ -392,19 +340,24 @@ impl Driver {
         self.feed(id, Input::Opened { channel, sent });
     }
 
-    fn counted(&mut self, id: QueueId, consumers: Result<u32, Option<Failure>>) {
+    fn counted(&mut self, id: QueueId, consumers: Result<u32, Failure>) {
         let shared = Arc::clone(&self.shared);
         let Some(queue) = self.queue(id) else { return };
         let rank = Rank::Queue;
-        match &consumers {
-            Ok(_) => drop(shared.problems.clear(rank, &queue.name)),
-            Err(Some(Failure { problem: Some(problem), .. })) => {
-                shared.problems.set(rank, &Arc::clone(&queue.name), problem.clone());
+        let consumers = match consumers {
+            Ok(consumers) => {
+                shared.problems.clear(rank, &queue.name);
+                Ok(consumers)
             }
-            Err(_) => {}
-        }
-        let pace = |failure: Option<Failure>| failure.map_or(Pace::Quick, |failure| failure.pace);
-        self.feed(id, Input::Counted(consumers.map_err(pace)));
+            Err(Failure { pace: Pace::Reconnect, .. }) => return,
+            Err(Failure { pace, problem }) => {
+                if let Some(problem) = problem {
+                    shared.problems.set(rank, &queue.name, problem);
+                }
+                Err(pace)
+            }
+        };
+        self.feed(id, Input::Counted(consumers));
     }
 
     fn queue(&mut self, id: QueueId) -> Option<&mut Queue> {

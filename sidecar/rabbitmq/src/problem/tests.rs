@@ -30,8 +30,16 @@ async fn the_end_of_a_channel_tells_what_to_do_and_how_soon_to_try_again() {
                 .is_none_or(|problem| problem.message.contains("queue q") && !problem.remedy.is_empty())
         );
     }
-    let gone = of_channel(&AmqpError::ClosedByPeer, "q", &config);
-    assert!(gone.problem.is_none() && gone.pace == Pace::Quick);
+    // With the connection, whoever closed it, now or before: nothing that the queue has to do with.
+    let forced = Close { code: 320, text: "CONNECTION_FORCED".to_owned(), class: 0, method: 0 };
+    for error in [AmqpError::ClosedByPeer, AmqpError::ClosedByServer(forced)] {
+        for error in [error.clone(), AmqpError::NotOpen(std::sync::Arc::new(error))] {
+            let gone = of_channel(&error, "q", &config);
+            assert!(gone.problem.is_none() && gone.pace == Pace::Reconnect, "{error}");
+        }
+    }
+    let late = AmqpError::Timeout { what: "queue.declare", after: std::time::Duration::ZERO };
+    assert_eq!(of_channel(&late, "q", &config).pace, Pace::Quick);
     let missing = of_channel(&closed(404, ""), "q", &config).problem.unwrap();
     assert!(
         missing.remedy.contains(r#"name='q' durable=true arguments='{"x-queue-type":"quorum""#),
@@ -43,15 +51,24 @@ async fn the_end_of_a_channel_tells_what_to_do_and_how_soon_to_try_again() {
 async fn what_keeps_from_connecting_has_a_reason_and_a_cure() {
     let config = config();
     let io = || std::sync::Arc::new(std::io::Error::other("x"));
-    for (error, reason) in [
-        (AmqpError::AuthRefused { text: String::new() }, reason::WRONG_CREDENTIALS),
-        (AmqpError::Mechanism { wanted: "EXTERNAL", offered: String::new() }, reason::WRONG_CREDENTIALS),
-        (AmqpError::VhostRefused { vhost: "/".into(), text: String::new() }, reason::VHOST_NOT_FOUND),
-        (AmqpError::Tls { host: "h".into(), cause: io() }, reason::TLS_FAILED),
-        (AmqpError::TlsFile { path: "ca.crt".into(), reason: String::new() }, reason::TLS_FAILED),
-        (AmqpError::Connect { address: "h:1".into(), cause: io() }, reason::UNREACHABLE),
-        (AmqpError::Dns { host: "h".into(), cause: io() }, reason::UNREACHABLE),
+    for (error, reason, pace) in [
+        (AmqpError::AuthRefused { text: String::new() }, reason::WRONG_CREDENTIALS, Pace::Slow),
+        (
+            AmqpError::Mechanism { wanted: "EXTERNAL", offered: String::new() },
+            reason::WRONG_CREDENTIALS,
+            Pace::Slow,
+        ),
+        (
+            AmqpError::VhostRefused { vhost: "/".into(), text: String::new() },
+            reason::VHOST_NOT_FOUND,
+            Pace::Slow,
+        ),
+        (AmqpError::Tls { host: "h".into(), cause: io() }, reason::TLS_FAILED, Pace::Quick),
+        (AmqpError::TlsFile { path: "ca.crt".into(), reason: String::new() }, reason::TLS_FAILED, Pace::Slow),
+        (AmqpError::Connect { address: "h:1".into(), cause: io() }, reason::UNREACHABLE, Pace::Quick),
+        (AmqpError::Dns { host: "h".into(), cause: io() }, reason::UNREACHABLE, Pace::Quick),
     ] {
+        assert_eq!(pace_of_connection(&error), pace, "{error}");
         let problem = of_connection(&error, &config);
         assert_eq!(problem.reason, reason);
         assert!(!problem.remedy.is_empty(), "{problem:?}");

@@ -9,8 +9,9 @@ use lockstep_tests_support::{
 };
 
 use crate::{
+    bounds::CRASH_BOUND,
     plan::Plan,
-    world::{CRASH_BOUND, Delivery, Setting, Site, World},
+    world::{Delivery, Setting, Site, World},
 };
 
 const END: Duration = Duration::from_secs(1_800);

@@ -10,8 +10,9 @@ use lockstep_tests_support::{
 };
 
 use crate::{
+    bounds::{CRASH_BOUND, RESUME},
     plan::Plan,
-    world::{CRASH_BOUND, RESUME, Setting, Site, World},
+    world::{Delivery, Setting, Site, World},
 };
 
 const END: Duration = Duration::from_secs(300);
@@ -58,19 +59,33 @@ pub fn memory_alarm(site: &Site, _: &Plan) -> String {
     // A broker takes one publish of each connection before it blocks it.
     let passed = site.node.ready(dead) - 1;
     assert!(passed <= 1, "{passed} of 3 dead letters were published in spite of the alarm");
+    world.await_reason("one", "BrokerBlocked");
+    let asked = now_micros();
     site.servers.ctl(&["set_vm_memory_high_watermark", "absolute", "1GiB"]);
-    wait_until("all dead letters are there", SOON, || site.node.ready(dead) >= 4);
+    let cleared = now_micros();
+    world.publish_to(&other, vec![Outgoing::of("last")]);
+    let resumes = Duration::from_micros(RESUME);
+    let goes_on = |queue: &str, since: u64| {
+        let first = |one: &&Delivery| *one.queue == *queue && one.start > since && one.done;
+        world.await_log("both queues go on", resumes, |log| log.iter().any(|one| first(&one)));
+        world.deliveries().iter().find(first).unwrap().start.saturating_sub(cleared)
+    };
+    // The dead letters of the one are confirmed then, maybe before we are told that the alarm is over.
+    let after = goes_on(&poisoned, asked).max(goes_on(&other, cleared)) / 1_000;
+    assert!(after * 1_000 <= RESUME, "it took {after} ms to go on");
+    assert_eq!(site.node.ready(dead), 4, "not all dead letters are there");
+    wait_until("nothing is told any more", SOON, || world.source_of("one")["reason"] == "");
     for place in poison {
         world.excuse(&poisoned, place, How::DeadLetter);
     }
     let verdict = world.finish(END);
     // One publish was on its way when the broker stopped to read; its confirm came late.
     assert_eq!(site.node.ready(dead), 4, "a dead letter was published twice");
-    format!("{passed} of 3 dead letters passed the alarm; {verdict}")
+    format!("{passed} of 3 dead letters passed the alarm, all went on {after} ms after it; {verdict}")
 }
 
-/// A queue is deleted while messages of it are out, and declared again: what is left of it is not delivered, the trouble is
-/// told with the cure, and consumption resumes.
+/// A queue is deleted while messages of it are out, declared again in a way that keeps no order, and at last as it was: what
+/// is left of it is not delivered, nor what the wrong queue has; each trouble is told with the cure, and consumption resumes.
 pub fn deleted_queue(site: &Site, _: &Plan) -> String {
     let mut world = World::new(site, "deleted", Setting::default(), Duration::from_millis(50));
     let queue = world.queues[0].clone();
@@ -86,13 +101,20 @@ pub fn deleted_queue(site: &Site, _: &Plan) -> String {
     for place in (0..200).filter(|place| !done.contains(place)) {
         world.excuse(&queue, place, How::Skip);
     }
+    site.node.declare(&queue, &[]);
+    site.node.publish(&queue, &[Outgoing::of("of the wrong queue")]);
+    let told = world.await_reason("one", "NotSingleActive");
+    assert!(told.contains("declare queue") && told.contains("x-single-active-consumer"), "{told}");
+    let ready = site.node.ready(&queue);
+    assert_eq!(ready, 1, "a message of a queue without a single active consumer was taken");
+    site.node.delete(&queue);
     site.node.declare(&queue, site.ordered);
     let back = now_micros();
     world.publish(100, 8);
     world.await_log("the new queue is consumed", SOON, |log| log.iter().any(|one| one.start > back));
     let log = world.deliveries();
     let first = log.iter().find(|one| one.start > gone).unwrap();
-    assert_eq!(first.position, 200, "a message of the deleted queue was delivered after its end: {first:?}");
+    assert_eq!(first.position, 200, "a message of a deleted queue was delivered after its end: {first:?}");
     let after = first.start - back;
     assert!(after <= RESUME, "it took {} ms to go on", after / 1_000);
     let verdict = world.finish(END);

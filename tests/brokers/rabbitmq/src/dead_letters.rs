@@ -131,6 +131,8 @@ pub fn by_the_limit(site: &Site, _: &Plan) -> String {
     world.publish_bodies(["stuck"]);
     world.publish_to(&queue, vec![Outgoing::of("x"); MESSAGES - 1]);
     world.join("one");
+    let told = world.await_reason("one", "DeliveryLimitFinite");
+    assert!(told.contains("delivery limit of 2") && told.contains(&queue), "{told}");
     let mut closings = 0;
     while site.node.ready(BY_LIMIT) == 0 {
         closings += 1;

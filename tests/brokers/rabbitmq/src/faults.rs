@@ -1,6 +1,12 @@
 //! Sidecars, connections, brokers and nodes are killed.
 
-use std::{collections::BTreeSet, net::TcpStream, thread, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::TcpStream,
+    sync::Arc,
+    thread,
+    time::Duration,
+};
 
 use lockstep_history::Order;
 use lockstep_tests_support::{
@@ -10,16 +16,15 @@ use lockstep_tests_support::{
 };
 
 use crate::{
+    bounds::{BROKER_BOUND, BROKER_BOUND_PER_KEY, CRASH_BOUND, CRASH_BOUND_PER_KEY, RESUME},
     plan::Plan,
-    world::{CRASH_BOUND, CRASH_BOUND_PER_KEY, RESUME, Setting, Site, World},
+    world::{Delivery, Setting, Site, World},
 };
 
 const END: Duration = Duration::from_secs(1_800);
 const SOON: Duration = Duration::from_secs(60);
 /// How long the application works on a message.
 const WORK: Duration = Duration::from_millis(10);
-/// What a killed broker may cost in a queue: the acknowledgements that it had read and not yet stored.
-const BROKER_BOUND: u64 = 2 * CRASH_BOUND;
 
 /// Keeps enough to do for a scenario of so many rounds.
 fn refill(world: &mut World<'_>, count: usize) {
@@ -53,9 +58,11 @@ pub fn killed_sidecar(site: &Site, plan: &Plan) -> String {
         world.kill_sidecar(owner, CRASH_BOUND);
         let since = now_micros();
         one_each(&mut world);
-        slowest = slowest.max(must_resume(world.await_resumption(since, Some(peer))));
+        let of_peer = |one: &Delivery| one.start > since && &*one.consumer == peer;
+        slowest = slowest.max(must_resume(world.await_resumption(since, of_peer)));
         world.join(owner);
     }
+    world.await_quiet(END);
     let verdict = world.finish(END);
     let most = verdict.counts.most_duplicates;
     format!("resumed within {slowest} ms, at most {most} duplicates a queue and kill; {verdict}")
@@ -70,17 +77,26 @@ pub fn closed_connections(site: &Site, plan: &Plan) -> String {
     for _ in 0..plan.closings {
         refill(&mut world, plan.messages_with_faults);
         world.await_deliveries("one", now_micros(), 40, SOON);
+        let (before, epochs) = (reconnects(&world), world.epochs());
         // A request whose answer was lost with its ownership may come again.
-        world.fault("all connections closed", 1, 0);
-        let before = reconnects(&world);
-        site.servers.ctl(&["close_all_connections", "a test"]);
-        wait_until("the sidecar has connected again", SOON, || reconnects(&world) > before);
+        world.strike("all connections closed", 1, 0, || close_all_connections(site));
         let since = now_micros();
         one_each(&mut world);
-        slowest = slowest.max(must_resume(world.await_resumption(since, Some("one"))));
+        slowest = slowest.max(must_resume(world.await_resumption(since, is_newer(&epochs))));
+        wait_until("the new connection is counted", SOON, || reconnects(&world) > before);
     }
+    world.await_quiet(END);
     let verdict = world.finish(END);
     format!("resumed within {slowest} ms; {verdict}")
+}
+
+fn close_all_connections(site: &Site) {
+    site.servers.ctl(&["close_all_connections", "a test"]);
+}
+
+/// Whether a delivery is of a later ownership of its queue than these: what is left of an earlier one is no resumption.
+fn is_newer(epochs: &BTreeMap<Arc<str>, u64>) -> impl Fn(&Delivery) -> bool {
+    |one| one.epoch > epochs.get(&one.queue).copied()
 }
 
 fn reconnects(world: &World<'_>) -> u64 {
@@ -99,8 +115,7 @@ pub fn killed_broker(site: &Site, plan: &Plan) -> String {
     for _ in 0..plan.broker_kills {
         refill(&mut world, plan.messages_with_faults);
         world.await_log("200 messages more", SOON, more(&world, 200));
-        world.fault("kill of the broker", BROKER_BOUND, 1);
-        site.servers.kill("r1");
+        world.strike("kill of the broker", BROKER_BOUND, 1, || site.servers.kill("r1"));
         let killed = now_micros();
         let back = restart(site);
         // What was in flight at the kill may end; nothing new begins without a connection.
@@ -108,13 +123,14 @@ pub fn killed_broker(site: &Site, plan: &Plan) -> String {
             world.deliveries().iter().filter(|one| one.start > killed + 100_000 && one.start < back).count();
         assert_eq!(between, 0, "requests were sent while there was no broker");
         one_each(&mut world);
-        slowest = slowest.max(must_resume(world.await_resumption(back, None)));
+        slowest = slowest.max(must_resume(world.await_resumption(back, |one| one.start > back)));
     }
+    world.await_quiet(END);
     let verdict = world.finish(END);
     format!("resumed within {slowest} ms of the broker's return; {verdict}")
 }
 
-fn more(world: &World<'_>, count: usize) -> impl Fn(&[crate::world::Delivery]) -> bool + use<> {
+fn more(world: &World<'_>, count: usize) -> impl Fn(&[Delivery]) -> bool + use<> {
     let before = world.deliveries().len();
     move |log| log.len() >= before + count
 }
@@ -143,22 +159,74 @@ pub fn lost_node(site: &Site, plan: &Plan) -> String {
     // The first attempts of the members of a new queue must not be among what is tested.
     world.join("one");
     world.await_log("200 messages", SOON, |log| log.len() >= 200);
-    world.fault("kill of a node", BROKER_BOUND, 1);
-    site.servers.kill("r1");
+    let epochs = world.epochs();
+    world.strike("kill of a node", BROKER_BOUND, 1, || site.servers.kill("r1"));
     let since = now_micros();
-    let slowest = must_resume(world.await_resumption(since, Some("one")));
+    let slowest = must_resume(world.await_resumption(since, is_newer(&epochs)));
     world.publisher = site.servers.node("r2");
     world.publish(200, 64);
     world.await_end(END);
     site.servers.restart("r1");
-    let name = world.sidecars.keys().next().cloned().unwrap();
-    world.leave(&name);
-    let verdict = world.judge();
+    let verdict = world.finish(END);
     format!("resumed within {slowest} ms on another node; {verdict}")
 }
 
-/// Errors at random, a killed application, killed sidecars and closed connections, over two queues with keys: each message
-/// is done, in the order of its key.
+/// What may break while a storm goes on.
+#[derive(Debug, Clone, Copy)]
+enum Blow {
+    /// kill -9 of the application.
+    Application,
+    /// kill -9 of a sidecar.
+    Sidecar(&'static str),
+    /// All connections are closed.
+    Connections,
+    /// A sidecar ends in order and comes again.
+    Restart(&'static str),
+    /// kill -9 of the broker.
+    Broker,
+}
+
+const BLOWS: [Blow; 6] = [
+    Blow::Application,
+    Blow::Sidecar("a"),
+    Blow::Connections,
+    Blow::Restart("b"),
+    Blow::Broker,
+    Blow::Sidecar("b"),
+];
+
+impl Blow {
+    fn fall(self, world: &mut World<'_>) {
+        let site = world.site;
+        match self {
+            Self::Application => {
+                world.fault("kill of the application", CRASH_BOUND_PER_KEY, 0);
+                world.app.kill();
+                world.app.restart();
+            }
+            Self::Sidecar(name) => {
+                world.kill_sidecar(name, CRASH_BOUND_PER_KEY);
+                world.start(name);
+            }
+            Self::Connections => {
+                let close = || close_all_connections(site);
+                world.strike("all connections closed", CRASH_BOUND_PER_KEY, 1, close);
+            }
+            Self::Restart(name) => {
+                world.leave(name);
+                world.start(name);
+            }
+            Self::Broker => {
+                let kill = || site.servers.kill("r1");
+                world.strike("kill of the broker", BROKER_BOUND_PER_KEY, 1, kill);
+                restart(site);
+            }
+        }
+    }
+}
+
+/// Errors at random, and everything else that breaks, over two queues with keys: each message is done, in the order of its
+/// key.
 pub fn storm(site: &Site, plan: &Plan) -> String {
     let retry =
         "retry: {maxAttempts: 0, whenExhausted: Block, backoff: {initialMilliseconds: 20, maxSeconds: 1}}";
@@ -178,29 +246,16 @@ pub fn storm(site: &Site, plan: &Plan) -> String {
         let rules = bodies.iter().zip(acts).map(|(body, act)| Rule::body(body, act).times(10).after(WORK));
         rules.chain([Rule::always(Act::Answer(200)).after(WORK)]).collect()
     };
-    world.publish(plan.storm / 6, 100);
+    let share = plan.storm / BLOWS.len();
+    world.publish(share, 100);
     ["a", "b"].iter().for_each(|name| world.start(name));
-    for round in 0..6 {
+    for blow in BLOWS {
         world.app.set_rules(trouble());
-        world.publish(plan.storm / 6, 100);
-        world.await_log("it goes on", SOON, more(&world, plan.storm / 12));
-        match round % 3 {
-            0 => {
-                world.fault("kill of the application", 32, 0);
-                world.app.kill();
-                world.app.restart();
-            }
-            1 => {
-                let name = if round == 1 { "a" } else { "b" };
-                world.kill_sidecar(name, CRASH_BOUND_PER_KEY);
-                world.start(name);
-            }
-            _ => {
-                world.fault("all connections closed", CRASH_BOUND_PER_KEY, 1);
-                site.servers.ctl(&["close_all_connections", "a test"]);
-            }
-        }
+        world.publish(share, 100);
+        world.await_log("it goes on", SOON, more(&world, share / 2));
+        blow.fall(&mut world);
     }
+    world.await_quiet(END);
     let verdict = world.finish(END);
     format!("{verdict}")
 }

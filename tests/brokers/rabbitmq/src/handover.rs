@@ -13,8 +13,9 @@ use lockstep_tests_support::{
 };
 
 use crate::{
+    bounds::CRASH_BOUND,
     plan::Plan,
-    world::{CRASH_BOUND, Delivery, Setting, Site, World},
+    world::{Delivery, Setting, Site, World},
 };
 
 const END: Duration = Duration::from_secs(1_800);
@@ -72,7 +73,7 @@ pub fn sigterm(site: &Site, plan: &Plan) -> String {
     format!("slowest hand-over {idle} ms idle, {busy} ms busy; exit after {exit} ms; {verdict}")
 }
 
-/// A slow application with as many messages in the buffer as there may be: what was not started goes back in its order,
+/// A slow application with as many messages in the buffer as there may be, which is 200: what was not started goes back in its order,
 /// and is no dead letter. The drain ends long before the buffer would be worked off.
 pub fn full_buffer(site: &Site, _: &Plan) -> String {
     let more = "  delivery: {timeoutSeconds: 4, maxInFlight: 8}\n".to_owned();
@@ -83,7 +84,7 @@ pub fn full_buffer(site: &Site, _: &Plan) -> String {
     ]);
     world.publish(400, 40);
     world.join("first");
-    wait_until("the buffer is full", SOON, || world.counts().unacknowledged >= 150);
+    wait_until("the buffer is full", SOON, || world.counts().unacknowledged >= 190);
     world.await_log("the first delivers", SOON, |log| !log.is_empty());
     world.join("second");
     let signal = now_micros();

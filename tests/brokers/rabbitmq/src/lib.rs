@@ -6,7 +6,9 @@
     reason = "a scenario that can't go on must say so and fail"
 )]
 
+pub mod access;
 pub mod assignments;
+pub mod bounds;
 pub mod changes;
 pub mod conformance;
 pub mod dead_letters;
@@ -15,9 +17,11 @@ pub mod handover;
 pub mod harness;
 pub mod members;
 pub mod messages;
+pub mod overlaps;
 pub mod plan;
 pub mod refusals;
 pub mod secured;
+pub mod site;
 pub mod timeouts;
 pub mod world;
 
@@ -51,7 +55,8 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "shared_queues", servers: Servers::OLD, run: assignments::shared },
     Scenario { name: "orphaned_queue", servers: Servers::OLD, run: assignments::orphan },
     Scenario { name: "wrong_queues", servers: Servers::OLD, run: refusals::wrong_queues },
-    Scenario { name: "wrong_access", servers: Servers::OLD, run: refusals::wrong_access },
+    Scenario { name: "wrong_access", servers: Servers::OLD, run: access::wrong },
+    Scenario { name: "other_vhost", servers: Servers::OLD, run: access::other_vhost },
     Scenario { name: "dead_letters", servers: Servers::OLD, run: dead_letters::to_a_queue },
     Scenario { name: "dead_letters_by_broker", servers: Servers::OLD, run: dead_letters::by_the_broker },
     Scenario { name: "dead_letters_by_limit", servers: Servers::OLD, run: dead_letters::by_the_limit },
@@ -60,11 +65,13 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "undecodable_messages", servers: Servers::OLD, run: messages::undecodable },
     Scenario { name: "big_messages", servers: Servers::OLD, run: messages::big },
     Scenario { name: "largest_message", servers: Servers::OLD, run: messages::largest },
+    Scenario { name: "interrupted_body", servers: Servers::OLD, run: messages::interrupted },
     Scenario { name: "tls", servers: Servers::TLS, run: secured::tls },
     Scenario { name: "lost_node", servers: Servers::CLUSTER, run: faults::lost_node },
     Scenario { name: "new_conformance", servers: Servers::NEW, run: conformance::suite },
     Scenario { name: "new_members", servers: Servers::NEW, run: members::relay },
     Scenario { name: "new_members_per_key", servers: Servers::NEW, run: members::per_key },
+    Scenario { name: "new_members_unordered", servers: Servers::NEW, run: members::unordered },
     Scenario { name: "new_sigterm", servers: Servers::NEW, run: handover::sigterm },
     Scenario { name: "new_killed_sidecar", servers: Servers::NEW, run: faults::killed_sidecar },
     Scenario { name: "new_closed_connections", servers: Servers::NEW, run: faults::closed_connections },

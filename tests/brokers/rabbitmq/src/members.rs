@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use lockstep_history::Order;
-use lockstep_tests_support::time::now_micros;
+use lockstep_tests_support::{rabbitmq::Declaration, time::now_micros};
 
 use crate::{
     plan::Plan,
-    world::{Setting, Site, World},
+    world::{Delivery, Setting, Site, World},
 };
 
 /// So long a scenario without faults may take for its last messages.
@@ -16,20 +16,29 @@ const END: Duration = Duration::from_secs(1_800);
 /// Four queues in order, handed from member to member.
 pub fn relay(site: &Site, plan: &Plan) -> String {
     let setting = Setting { queues: 4, ..Setting::default() };
-    hand_on(site, plan, "members", setting, Duration::from_millis(8), 64)
+    hand_on(site, plan, "members", setting, Duration::from_millis(8), 64).1
 }
 
-/// One queue with 200 keys, then two with 100 each.
+/// One queue with 200 keys, which a header has; then two with 100 each, which are their routing keys.
 pub fn per_key(site: &Site, plan: &Plan) -> String {
-    let setting = |queues| Setting { order: Order::PerKey, queues, ..Setting::default() };
+    let setting = |queues, native| Setting { order: Order::PerKey, queues, native, ..Setting::default() };
     let work = Duration::from_millis(40);
     let half = Plan { messages: plan.messages / 2, ..*plan };
-    let one = hand_on(site, &half, "keys", setting(1), work, 200);
-    let two = hand_on(site, &half, "more-keys", setting(2), work, 200);
-    format!("one queue: {one}; two queues: {two}")
+    let (by_header, one) = hand_on(site, &half, "keys", setting(1, false), work, 200);
+    let (by_route, two) = hand_on(site, &half, "more-keys", setting(2, true), work, 200);
+    assert!(by_header > 1 && by_route > 2, "keys must run beside each other: {by_header}, {by_route}");
+    format!("one queue, {by_header} at once: {one}; two queues, {by_route} at once: {two}")
 }
 
-fn hand_on(site: &Site, plan: &Plan, name: &str, setting: Setting, work: Duration, keys: usize) -> String {
+/// How many requests ran at once, and the verdict.
+fn hand_on(
+    site: &Site,
+    plan: &Plan,
+    name: &str,
+    setting: Setting,
+    work: Duration,
+    keys: usize,
+) -> (usize, String) {
     let mut world = World::new(site, name, setting, work);
     world.publish(plan.messages, keys);
     world.join("member-0");
@@ -41,18 +50,38 @@ fn hand_on(site: &Site, plan: &Plan, name: &str, setting: Setting, work: Duratio
         world.leave(&old);
         world.await_deliveries(&new, since, 50, Duration::from_secs(60));
     }
+    world.await_quiet(END);
     let verdict = world.finish(END);
     assert_eq!(verdict.counts.duplicates, 0, "{verdict}");
-    let attempts = world.deliveries().iter().map(|one| one.attempt).max();
-    assert_eq!(attempts, Some(1), "an attempt was charged");
-    format!("{verdict}")
+    let log = world.deliveries();
+    assert_eq!(log.iter().map(|one| one.attempt).max(), Some(1), "an attempt was charged");
+    (at_once(&log), format!("{verdict}"))
 }
 
-/// One classic queue, shared by two members at a time.
+/// The most requests that ran at the same time.
+fn at_once(log: &[Delivery]) -> usize {
+    let starts = log.iter().map(|one| (one.start, 1));
+    let ends = log.iter().filter_map(|one| one.end).map(|end| (end, -1));
+    let mut changes: Vec<(u64, isize)> = starts.chain(ends).collect();
+    changes.sort_unstable();
+    let running = changes.iter().scan(0, |running, (_, change)| {
+        *running += change;
+        Some(*running)
+    });
+    running.max().unwrap_or_default().unsigned_abs()
+}
+
+/// A classic queue, and a quorum queue without a single active consumer, each shared by two members at a time.
 pub fn unordered(site: &Site, plan: &Plan) -> String {
-    let setting = Setting { order: Order::Unordered, ..Setting::default() };
-    let mut world = World::new(site, "unordered", setting, Duration::from_millis(40));
-    world.publish(plan.messages / 2, 1);
+    let classic = shared(site, plan, "unordered", &[]);
+    let quorum = shared(site, plan, "unordered-quorum", site.shared);
+    format!("classic: {classic}; quorum: {quorum}")
+}
+
+fn shared(site: &Site, plan: &Plan, name: &str, declaration: &'static Declaration) -> String {
+    let setting = Setting { order: Order::Unordered, declaration: Some(declaration), ..Setting::default() };
+    let mut world = World::new(site, name, setting, Duration::from_millis(40));
+    world.publish(plan.messages / 4, 1);
     world.join("stays");
     for round in 0..plan.joins {
         let name = format!("guest-{round}");
@@ -65,6 +94,8 @@ pub fn unordered(site: &Site, plan: &Plan) -> String {
         }
         world.leave(&name);
     }
+    world.join("late");
+    world.await_quiet(END);
     let verdict = world.finish(END);
     assert_eq!(verdict.counts.duplicates, 0, "{verdict}");
     format!("{verdict}")

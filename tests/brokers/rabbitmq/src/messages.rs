@@ -13,12 +13,14 @@ use lockstep_tests_support::{
 
 use crate::{
     plan::Plan,
-    world::{Setting, Site, World},
+    world::{Delivery, Setting, Site, World},
 };
 
 const LIMIT: Duration = Duration::from_secs(120);
 /// The largest message that 3.10 takes by default.
 const LARGEST: usize = 128 << 20;
+/// More than all bodies together may hold.
+const OVER_BUDGET: usize = 65 << 20;
 /// Bytes of bodies that a sidecar may hold, and what it needs beside them, in KiB.
 const BUDGET: u64 = 64 << 10;
 const BESIDE: u64 = 64 << 10;
@@ -84,19 +86,22 @@ fn is_undecodable(world: &World<'_>) -> bool {
     world.sidecars["one"].status().to_string().contains("ndecodable")
 }
 
-/// Headers that are nested 5,000 levels deep, once with what would be in its way behind it: told, and held in its place;
-/// or dead-lettered, with the messages behind it going on.
+/// Headers that are nested 5,000 levels deep, once with what would be in its way behind it: told, and held in its place while
+/// another queue goes on; or dead-lettered, with the messages behind it going on.
 pub fn undecodable(site: &Site, _: &Plan) -> String {
     let deep = || Outgoing { raw_headers: nested("deep", 5_000), ..Outgoing::of("deep") };
-    let mut world = World::new(site, "deep", Setting::default(), Duration::ZERO);
-    let queue = world.queues[0].clone();
+    let mut world = World::new(site, "deep", Setting { queues: 2, ..Setting::default() }, Duration::ZERO);
+    let [queue, other] = [0, 1].map(|index| world.queues[index].clone());
     world.publish_to(&queue, vec![Outgoing::of("before")]);
     site.node.publish(&queue, &[deep(), Outgoing::of("behind")]);
     world.join("one");
     world.await_deliveries("one", 0, 1, LIMIT);
     wait_until("the message that can't be decoded is told", LIMIT, || is_undecodable(&world));
+    world.publish_to(&other, vec![Outgoing::of("x"); 20]);
+    let of = |queue: &str| world.deliveries().iter().filter(|one| *one.queue == *queue).count();
+    wait_until("the other queue goes on", LIMIT, || of(&other) == 20);
+    assert_eq!(of(&queue), 1, "what is behind it was delivered");
     assert!(world.sidecars.get_mut("one").unwrap().process.is_running());
-    assert_eq!(world.deliveries().len(), 1, "what is behind it was delivered");
     world.leave("one");
     world.judge();
 
@@ -142,12 +147,14 @@ pub fn big(site: &Site, _: &Plan) -> String {
     format!("at most {} MiB resident; {verdict}", peak >> 10)
 }
 
-/// One message of 128 MiB among small ones, in order.
+/// Two messages of 128 MiB among small ones, in order: one of them is held at a time.
 pub fn largest(site: &Site, _: &Plan) -> String {
     let mut world = World::new(site, "largest", Setting::default(), Duration::ZERO);
     let queue = world.queues[0].clone();
     world.publish_bodies(["before", "too"]);
-    world.publish_to(&queue, vec![Outgoing::of(vec![b'x'; LARGEST])]);
+    for _ in 0..2 {
+        world.publish_to(&queue, vec![Outgoing::of(vec![b'x'; LARGEST])]);
+    }
     world.publish_bodies(["after"]);
     world.join("one");
     world.await_end(LIMIT);
@@ -157,4 +164,28 @@ pub fn largest(site: &Site, _: &Plan) -> String {
     assert!(peak <= most, "the sidecar took {} MiB", peak >> 10);
     assert_eq!(verdict.counts.duplicates, 0, "{verdict}");
     format!("at most {} MiB resident; {verdict}", peak >> 10)
+}
+
+/// A body that has no room beside the one before it is fetched anew; meanwhile it fails, and the connection is lost. It
+/// stays before the messages that were given back with it.
+pub fn interrupted(site: &Site, _: &Plan) -> String {
+    let big = |name: &str| Outgoing::of([name.as_bytes(), &[b'x'; OVER_BUDGET]].concat());
+    let mut world = World::new(site, "interrupted", Setting::default(), Duration::ZERO);
+    world.app.set_rules(vec![Rule::body("failing", Act::Answer(500))]);
+    let queue = world.queues[0].clone();
+    world.publish_bodies(["before"]);
+    world.publish_to(&queue, vec![big("taken"), big("failing")]);
+    world.publish_bodies(["after", "and", "more"]);
+    world.join("one");
+    let tries = |log: &[Delivery]| log.iter().filter(|one| one.position == 2).count();
+    world.await_log("the big one is tried", LIMIT, |log| tries(log) > 1);
+    world.strike("all connections closed", 1, 0, || {
+        site.servers.ctl(&["close_all_connections", "a test"]);
+    });
+    let before = tries(&world.deliveries());
+    world.await_log("it is tried again, or another is", LIMIT, |log| {
+        tries(log) > before + 1 || log.iter().any(|one| one.position > 2)
+    });
+    world.app.set_rules(Vec::new());
+    format!("{}", world.finish(LIMIT))
 }

@@ -9,6 +9,7 @@ use lockstep_tests_support::{
 };
 
 use crate::{
+    bounds::RESUME,
     plan::Plan,
     world::{Setting, Site, World},
 };
@@ -35,7 +36,7 @@ fn blocked<'a>(site: &'a Site, name: &str, patience: Duration) -> World<'a> {
     world
 }
 
-/// Heals the application and ends: how the stuck message's attempts went on, by ownership.
+/// Heals the application and ends: how the stuck message's attempts went on, by ownership, and how long they paused at most.
 fn heal(world: &mut World<'_>) -> String {
     world.app.set_rules(Vec::new());
     world.await_end(END);
@@ -47,10 +48,14 @@ fn heal(world: &mut World<'_>) -> String {
     let mut epochs: Vec<u64> = stuck.iter().filter_map(|one| one.epoch).collect();
     epochs.dedup();
     assert!(epochs.len() > 1, "the head was never given back");
+    let pauses = stuck.windows(2).map(|pair| pair[1].start - pair[0].start);
+    let longest = pauses.max().unwrap_or_default();
+    assert!(longest <= RESUME, "the head did not come again for {} ms", longest / 1_000);
     world.leave_all();
     let verdict = world.judge();
     assert_eq!(verdict.counts.duplicates, 0, "{verdict}");
-    format!("{} attempts under {} ownerships; {verdict}", attempts.len(), epochs.len())
+    let (attempts, longest) = (attempts.len(), longest / 1_000);
+    format!("{attempts} attempts under {} ownerships, {longest} ms apart at most; {verdict}", epochs.len())
 }
 
 /// The head is blocked for longer than the broker waits: it is given back and taken anew before, its attempts are kept, and
@@ -70,8 +75,8 @@ pub fn rewound_head(site: &Site, _: &Plan) -> String {
     report
 }
 
-/// The broker waits for less than the sidecar was told: the channel that it closes is told with the cure, and the head comes
-/// again, in order and with its attempts.
+/// The broker waits for less than the sidecar was told: each channel that it closes is told with the cure, and the head comes
+/// again soon, in order and with its attempts.
 pub fn short_timeout(site: &Site, _: &Plan) -> String {
     let before = site.acknowledgement_timeouts();
     let mut world = blocked(site, "short", Duration::from_secs(8));
@@ -82,9 +87,15 @@ pub fn short_timeout(site: &Site, _: &Plan) -> String {
         "the broker closed no channel: this test tests nothing"
     );
     let since = now_micros();
-    world.await_log("the head comes again", Duration::from_secs(20), |log| {
-        log.last().is_some_and(|last| last.start > since)
+    let soon = Duration::from_micros(RESUME);
+    world.await_log("the head comes again", soon, |log| log.last().is_some_and(|last| last.start > since));
+    // The second one, which follows a channel that lived for a short time only.
+    wait_until("the broker closes another channel", Duration::from_secs(60), || {
+        site.acknowledgement_timeouts() > before + 1
     });
+    let since = now_micros();
+    world
+        .await_log("it comes again once more", soon, |log| log.last().is_some_and(|last| last.start > since));
     let report = heal(&mut world);
     site.set_acknowledgement_timeout(DEFAULT);
     report

@@ -1,4 +1,4 @@
-//! What the scenarios share: servers, queues, and the stage with their application, sidecars and history.
+//! What the scenarios share: queues, and the stage with their application, sidecars and history.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,94 +10,21 @@ use std::{
 
 use lockstep_history::{Event, History, Order, Rules, Verdict};
 use lockstep_tests_support::{
-    brokers::{RabbitMqOptions, RabbitMqServers},
     proxy::Proxy,
-    rabbitmq::{Counts, Declaration, KEY, Node, ORDERED, ORDERED_WITHOUT_LIMIT, Outgoing},
+    rabbitmq::{Counts, Declaration, KEY, Node, Outgoing},
     stage::{LOOK_EVERY, Stage},
     time::{now_micros, pause, wait_for, wait_until},
 };
 
+pub use crate::site::{Servers, Site};
+use crate::{
+    overlaps,
+    site::{Held, IDLE},
+};
 pub use lockstep_tests_support::stage::Delivery;
 
-/// What a crash may cost in duplicates in a queue: the most that `PerQueue` has unsettled.
-pub const CRASH_BOUND: u64 = 32;
-/// The same for `PerKey`, with the default timeouts.
-pub const CRASH_BOUND_PER_KEY: u64 = 30;
-/// Within this consumption resumes after a fault, in microseconds.
-pub const RESUME: u64 = 10_000_000;
-/// How long the broker may show what has ended.
-const IDLE: Duration = Duration::from_secs(30);
 /// How long the acknowledgement of the last message may take.
 const SETTLED: Duration = Duration::from_secs(30);
-
-/// Which servers a scenario wants.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Servers {
-    version: &'static str,
-    nodes: &'static [&'static str],
-    tls: bool,
-}
-
-impl Servers {
-    /// One node of 3.10.
-    pub const OLD: Self = Self { version: "3.10", nodes: &["r1"], tls: false };
-    /// One node of 4.0.
-    pub const NEW: Self = Self { version: "4.0", nodes: &["r1"], tls: false };
-    /// Three nodes of 3.10.
-    pub const CLUSTER: Self = Self { version: "3.10", nodes: &["r1", "r2", "r3"], tls: false };
-    /// One node of 3.10 with TLS beside plain AMQP.
-    pub const TLS: Self = Self { version: "3.10", nodes: &["r1"], tls: true };
-
-    /// Starts them.
-    pub fn start(self) -> Site {
-        let Self { version, nodes, tls } = self;
-        let options = RabbitMqOptions { version, nodes, tls, ..RabbitMqOptions::default() };
-        let servers = RabbitMqServers::start(options);
-        let node = servers.node(nodes[0]);
-        let ordered = if version == "3.10" { ORDERED } else { ORDERED_WITHOUT_LIMIT };
-        Site { servers, node, ordered }
-    }
-}
-
-/// Running servers.
-#[derive(Debug)]
-pub struct Site {
-    /// The servers.
-    pub servers: RabbitMqServers,
-    /// A client of the first node.
-    pub node: Node,
-    /// The right declaration of an ordered queue.
-    pub ordered: &'static Declaration,
-}
-
-impl Site {
-    /// Sets the broker's acknowledgement timeout for channels that are opened from now on.
-    pub fn set_acknowledgement_timeout(&self, timeout: Duration) {
-        let set = format!("application:set_env(rabbit, consumer_timeout, {}).", timeout.as_millis());
-        self.servers.ctl(&["eval", &set]);
-    }
-
-    /// How often the broker has closed a channel since a message was not acknowledged in time.
-    pub fn acknowledgement_timeouts(&self) -> usize {
-        self.servers.log("r1").matches("delivery acknowledgement on channel").count()
-    }
-
-    /// Waits until nobody has anything open.
-    pub fn await_nobody(&self) {
-        let start = Instant::now();
-        loop {
-            let (connections, channels, consumers) = self.node.sessions();
-            if connections.is_empty() && channels == 0 && consumers == 0 {
-                return;
-            }
-            assert!(
-                start.elapsed() < IDLE,
-                "left over: connections {connections:?}, {channels} channels, {consumers} consumers"
-            );
-            pause(LOOK_EVERY);
-        }
-    }
-}
 
 /// What a scenario's sidecars are told.
 #[derive(Debug, Clone)]
@@ -108,6 +35,10 @@ pub struct Setting {
     pub queues: usize,
     /// How they are declared; `None` as is right for the order.
     pub declaration: Option<&'static Declaration>,
+    /// Whether the ordering key is the routing key instead of a header.
+    pub native: bool,
+    /// The virtual host instead of `/`.
+    pub vhost: Option<&'static str>,
     /// Whether sidecars may ask the management API.
     pub management: bool,
     /// Further lines of `spec.source.rabbitmq`, indented by six blanks.
@@ -119,7 +50,8 @@ pub struct Setting {
 impl Default for Setting {
     fn default() -> Self {
         let (source, more) = (String::new(), String::new());
-        Self { order: Order::PerQueue, queues: 1, declaration: None, management: true, source, more }
+        let (order, queues, declaration) = (Order::PerQueue, 1, None);
+        Self { order, queues, declaration, native: false, vhost: None, management: true, source, more }
     }
 }
 
@@ -149,7 +81,10 @@ impl<'a> World<'a> {
     pub fn new(site: &'a Site, name: &str, setting: Setting, work: Duration) -> Self {
         let world = Self::without_queues(site, name, setting, work);
         for queue in &world.queues {
-            site.node.declare(queue, world.declaration());
+            world.publisher.declare(queue, world.declaration());
+            if world.setting.native {
+                world.publisher.bind(queue, &format!("{queue}.#"));
+            }
         }
         world
     }
@@ -160,7 +95,7 @@ impl<'a> World<'a> {
             site,
             stage: Stage::new(name, work),
             queues: (0..setting.queues).map(|number| format!("{name}-{number}")).collect(),
-            publisher: site.node.clone(),
+            publisher: site.node.clone().with_vhost(setting.vhost.unwrap_or("/")),
             addresses: BTreeMap::new(),
             setting,
             places: BTreeMap::new(),
@@ -196,7 +131,9 @@ impl<'a> World<'a> {
         let (mut places, mut outgoing) = (Vec::new(), Vec::new());
         for message in messages {
             let id = message.id.clone().or_else(|| Some(format!("{queue}-{next}")));
-            outgoing.push(Outgoing { place: Some(*next), id, ..message });
+            let route =
+                message.key.as_ref().filter(|_| self.setting.native).map(|key| format!("{queue}.{key}"));
+            outgoing.push(Outgoing { place: Some(*next), id, route, ..message });
             places.push(*next);
             *next += 1;
         }
@@ -260,11 +197,17 @@ impl<'a> World<'a> {
         let mut spec = String::from("  source:\n    rabbitmq:\n");
         writeln!(spec, "      urls: [{}]", urls.join(", ")).unwrap();
         writeln!(spec, "      queues: [{}]", self.queues.join(", ")).unwrap();
+        if let Some(vhost) = self.setting.vhost {
+            writeln!(spec, "      vhost: {vhost}").unwrap();
+        }
         if self.setting.management {
             writeln!(spec, "      management: {{url: \"http://{}\"}}", self.site.node.management()).unwrap();
         }
-        let key = format!("key: {{from: Header, header: {KEY}}}");
-        spec + &self.setting.source + &self.setting.more + &format!("  ordering: {{mode: {mode}, {key}}}\n")
+        let header = format!("{{from: Header, header: {KEY}}}");
+        let key = if self.setting.native { "{from: Native}" } else { &header };
+        spec + &self.setting.source
+            + &self.setting.more
+            + &format!("  ordering: {{mode: {mode}, key: {key}}}\n")
     }
 
     /// A sidecar's word on its source: `reason`, `remedy` and all.
@@ -332,6 +275,16 @@ impl<'a> World<'a> {
         });
     }
 
+    /// Waits until all is done, and until the broker has nothing of the sidecars twice: of each one connection, and of each
+    /// queue one channel that consumes, or one of each sidecar where there is no order.
+    pub fn await_quiet(&self, limit: Duration) {
+        self.await_end(limit);
+        let members = self.sidecars.len();
+        let owners = if self.setting.order == Order::Unordered { members } else { 1 };
+        let consumers = self.queues.len() * owners;
+        self.site.await_held(Held { connections: members, channels: consumers, consumers });
+    }
+
     /// Lets all sidecars leave, and waits until the broker shows nothing of them any more.
     pub fn leave_all(&mut self) {
         let names: Vec<String> = self.sidecars.keys().cloned().collect();
@@ -339,9 +292,7 @@ impl<'a> World<'a> {
         self.site.await_nobody();
         let ready: u64 = self.queues.iter().map(|queue| self.publisher.ready(queue)).sum();
         assert_eq!(ready, 0, "messages have gone back to their queue at the end");
-        // An acknowledgement of another channel's delivery, or of one that was acknowledged before.
-        let strays = self.site.servers.log("r1").matches("unknown delivery tag").count();
-        assert_eq!(strays, 0, "the broker was told of deliveries that it did not know");
+        assert_eq!(self.site.strays(), 0, "the broker was told of deliveries that it did not know");
     }
 
     /// Ends a scenario: all is done and acknowledged, all have left, and the history is clean.
@@ -355,20 +306,33 @@ impl<'a> World<'a> {
     pub fn judge(&mut self) -> Verdict {
         let history: History = self.stage.take_history([]);
         // The broker shares an unordered queue out among its consumers.
-        let shared = self.setting.order == Order::Unordered;
-        self.stage.judge_history(&history, &Rules { shared, gaps: true, ..Rules::new(self.setting.order) })
+        let order = self.setting.order;
+        let rules = Rules { shared: order == Order::Unordered, gaps: true, ..Rules::new(order) };
+        let verdict = self.stage.judge_history(&history, &rules);
+        let beside = overlaps::unexplained(&history, order, self.struck());
+        assert!(beside.is_empty(), "without being under way at a fault: {beside:#?}\n{}", self.state());
+        verdict
     }
 
-    /// When each queue was first delivered from after a moment, at the latest; in microseconds after it.
-    pub fn await_resumption(&self, since: u64, consumer: Option<&str>) -> u64 {
+    /// The newest ownership of each queue under which something was delivered.
+    pub fn epochs(&self) -> BTreeMap<Arc<str>, u64> {
+        let mut newest: BTreeMap<Arc<str>, u64> = BTreeMap::new();
+        for one in self.deliveries() {
+            let newest = newest.entry(one.queue).or_default();
+            *newest = (*newest).max(one.epoch.unwrap_or_default());
+        }
+        newest
+    }
+
+    /// When each queue was first delivered from, of those deliveries that count, at the latest; in microseconds after
+    /// `since`.
+    pub fn await_resumption(&self, since: u64, counts: impl Fn(&Delivery) -> bool) -> u64 {
         let queues = self.queues.len();
         let first = |log: &[Delivery]| -> BTreeMap<Arc<str>, u64> {
             let mut first = BTreeMap::new();
-            let counts = |one: &&Delivery| {
-                one.start > since && consumer.is_none_or(|consumer| &*one.consumer == consumer)
-            };
-            for one in log.iter().filter(counts) {
-                first.entry(Arc::clone(&one.queue)).or_insert(one.start - since);
+            for one in log.iter().filter(|one| counts(one)) {
+                let after = one.start.saturating_sub(since);
+                first.entry(Arc::clone(&one.queue)).or_insert(after);
             }
             first
         };

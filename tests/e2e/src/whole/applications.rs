@@ -9,9 +9,10 @@ use serde_json::Value;
 use super::crashes::{container, kill_container};
 use crate::{
     api::paths,
+    group::{LOOK_EVERY, PATIENCE, Setting},
     plan::Plan,
     site::{BROKER, Site},
-    world::{LOOK_EVERY, PATIENCE, QUEUES, Setting, World},
+    world::{QUEUES, World},
 };
 
 /// What a crash of an application may cost in duplicates in a queue: the requests that it had taken.

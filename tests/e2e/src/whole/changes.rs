@@ -7,9 +7,10 @@ use serde_json::{Value, json};
 
 use crate::{
     api::{holds, paths},
+    group::{GROUP, LOOK_EVERY, PATIENCE, Setting, restarts},
     plan::Plan,
     site::{BROKER, Site},
-    world::{GROUP, LOOK_EVERY, PATIENCE, QUEUES, Setting, World, restarts},
+    world::{QUEUES, World},
 };
 
 /// Within what time every pod must have taken a hot change.

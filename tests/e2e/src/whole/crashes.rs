@@ -6,9 +6,10 @@ use serde_json::Value;
 
 use crate::{
     api::paths,
+    group::{PATIENCE, Setting, Steps},
     plan::Plan,
     site::Site,
-    world::{PATIENCE, Setting, Steps, World},
+    world::World,
 };
 
 /// What a crash may cost in duplicates in a queue, as documented for `PerQueue`.

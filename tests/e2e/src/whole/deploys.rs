@@ -6,9 +6,10 @@ use lockstep_tests_support::time::{now_micros, pause, wait_until};
 use serde_json::Value;
 
 use crate::{
+    group::{LOOK_EVERY, PATIENCE, Setting},
     plan::Plan,
     site::{BROKER, Site},
-    world::{LOOK_EVERY, PATIENCE, Setting, World},
+    world::World,
 };
 
 /// For how long the rollout must stand still.

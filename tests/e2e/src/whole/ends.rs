@@ -5,9 +5,10 @@ use serde_json::{Value, json};
 
 use crate::{
     api::{holds, paths},
+    group::{Group, LOOK_EVERY, PATIENCE, Setting, restarts},
     plan::Plan,
     site::{BROKER, SYSTEM, Site},
-    world::{LOOK_EVERY, PATIENCE, QUEUES, Setting, World, restarts},
+    world::{QUEUES, World},
 };
 
 /// A group that is deleted in the middle of a rollout takes all its children with it, and leaves no lock and nothing
@@ -44,8 +45,8 @@ pub(super) fn group_deleted(site: &Site, _: &Plan) -> String {
 }
 
 /// All that the operator makes for groups, and their pods.
-fn children(world: &World<'_>) -> usize {
-    let namespace = &world.namespace;
+pub(super) fn children(group: &Group<'_>) -> usize {
+    let namespace = &group.namespace;
     let ours = "labelSelector=app.kubernetes.io%2Fmanaged-by%3Dlockstep-operator";
     let budgets = format!("/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets");
     let kinds = [
@@ -54,7 +55,7 @@ fn children(world: &World<'_>) -> usize {
         paths::core(namespace, "configmaps"),
         paths::core(namespace, "pods"),
     ];
-    kinds.iter().map(|kind| world.site.api.list(&format!("{kind}?{ours}")).len()).sum()
+    kinds.iter().map(|kind| group.site.api.list(&format!("{kind}?{ours}")).len()).sum()
 }
 
 /// A namespace that ends while something holds its group back: pods drain, nothing is made anew, the operator bears
@@ -75,8 +76,10 @@ pub(super) fn namespace_terminating(site: &Site, _: &Plan) -> String {
         pause(LOOK_EVERY);
         children(&world) == 0
     });
-    let group = world.group();
-    assert!(!group["metadata"]["deletionTimestamp"].is_null(), "the group is not held: {group:#}");
+    // A namespace deletes its kinds in any order, so the group's turn may come after that of its children.
+    site.api.await_object(&world.group_path(), "the group is being deleted, and held", PATIENCE, |group| {
+        !group["metadata"]["deletionTimestamp"].is_null()
+    });
     // The operator has something to do for the dying group, and goes on with others.
     site.api.merge(&world.group_path(), &json!({"spec": {"replicas": 2}}));
     let other = World::new(site, "not-terminating");

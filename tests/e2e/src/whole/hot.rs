@@ -11,9 +11,10 @@ use serde_json::{Value, json};
 
 use super::changes::{HOT_WITHIN, apply_hot, identities};
 use crate::{
+    group::{LOOK_EVERY, PATIENCE, Setting},
     plan::Plan,
     site::Site,
-    world::{LOOK_EVERY, PATIENCE, Setting, World},
+    world::World,
 };
 
 /// Work that takes so long, in microseconds, that lanes run beside each other, and that one a pod can't keep up.

@@ -10,9 +10,10 @@ use serde_json::json;
 
 use crate::{
     api::{condition, holds, paths},
+    group::{GROUP, LOOK_EVERY, PATIENCE, Setting},
     plan::Plan,
     site::{BROKER, SYSTEM, Site},
-    world::{GROUP, LOOK_EVERY, PATIENCE, QUEUES, Setting, World},
+    world::{QUEUES, World},
 };
 
 /// Within what time a new group must be ready.

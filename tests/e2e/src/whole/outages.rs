@@ -8,9 +8,10 @@ use serde_json::{Value, json};
 
 use crate::{
     api::{holds, paths},
+    group::{GROUP, LOOK_EVERY, PATIENCE, Setting, restarts},
     plan::Plan,
     site::{BROKER, SYSTEM, Site},
-    world::{GROUP, LOOK_EVERY, PATIENCE, Setting, World, restarts},
+    world::World,
 };
 
 /// What an outage of the broker may cost in duplicates in a queue, as documented for `PerQueue`.

@@ -1,9 +1,10 @@
 //! What the operator may do, and what its pods and the groups' are.
 
 use crate::{
+    group::{PATIENCE, Setting},
     plan::Plan,
     site::{SYSTEM, Site},
-    world::{PATIENCE, Setting, World},
+    world::World,
 };
 
 /// The operator reads no Secret and changes no pod; its pods and the groups' run where `restricted` is enforced.

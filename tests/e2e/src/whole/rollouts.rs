@@ -6,9 +6,10 @@ use serde_json::{Value, json};
 
 use crate::{
     api::paths,
+    group::{GROUP, PATIENCE, Setting, Steps},
     plan::Plan,
     site::Site,
-    world::{GROUP, PATIENCE, Setting, Steps, World},
+    world::World,
 };
 
 /// Messages that must get through between two changes.
@@ -55,12 +56,7 @@ pub(super) fn under_load(site: &Site, _: &Plan) -> String {
 fn settle(world: &World<'_>, what: &str) {
     world.await_settled(PATIENCE);
     world.await_more_done(BETWEEN);
-    let charged = world.pods().iter().find_map(|pod| {
-        let status = world.sidecar_status(pod);
-        let failed = status["counters"]["failedAttempts"].as_u64().unwrap_or(0);
-        (failed > 0).then_some(status)
-    });
-    assert!(charged.is_none(), "{what} was charged: {charged:#?}");
+    world.assert_not_charged(what);
 }
 
 /// Evicts a pod as a drain of its node does: the disruption budget may ask for patience.

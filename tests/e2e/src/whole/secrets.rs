@@ -14,9 +14,10 @@ use serde_json::{Value, json};
 use crate::{
     api::{condition, holds},
     cluster::NODE,
+    group::{LOOK_EVERY, PATIENCE, Setting, restarts},
     plan::Plan,
     site::{BROKER, LOCK_SECONDS, Site},
-    world::{LOOK_EVERY, PATIENCE, QUEUES, Setting, World, restarts},
+    world::{QUEUES, World},
 };
 
 /// Requests that our own client sends unsigned: publishing, positions, topics and groups. What sidecars send besides

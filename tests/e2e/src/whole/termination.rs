@@ -8,9 +8,10 @@ use lockstep_tests_support::time::wait_until;
 use serde_json::Value;
 
 use crate::{
+    group::{PATIENCE, Setting},
     plan::Plan,
     site::Site,
-    world::{PATIENCE, Setting, World},
+    world::World,
 };
 
 /// Work takes half a second, so that requests run when a pod is told to end.

@@ -6,9 +6,10 @@ use lockstep_tests_support::time::{pause, wait_until};
 use serde_json::Value;
 
 use crate::{
+    group::{LOOK_EVERY, PATIENCE, Setting},
     plan::Plan,
     site::Site,
-    world::{LOOK_EVERY, PATIENCE, Setting, World},
+    world::World,
 };
 
 /// The sidecar's image under another name.

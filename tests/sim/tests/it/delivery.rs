@@ -1,10 +1,10 @@
 //! Order, retries, dead letters, hot settings.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
-use lockstep_broker::memory::MemoryOptions;
+use lockstep_broker::memory::{Happening, MemoryOptions};
 use lockstep_core::{ByHand, OrderingMode, WhenExhausted};
-use lockstep_model::{Message, Position};
+use lockstep_model::{Message, Moment, Position};
 use lockstep_sidecar::runtime::Ended;
 use lockstep_tests_sim::{Plan, World};
 
@@ -31,6 +31,31 @@ async fn brokers_that_settle_one_by_one_are_served_as_well() {
         assert_eq!(member.drain().await, Ended::Drained);
         world.judge();
     }
+}
+
+/// 200 messages that take a millisecond each; answers when each batch of settlements was done, and when all were.
+async fn settled(options: MemoryOptions) -> (BTreeSet<Moment>, Duration) {
+    let world = World::new(options, OrderingMode::PerQueue, 1);
+    world.app.behave(|_, _| Plan::answer(200, Duration::from_millis(1)));
+    world.publish(200, 0);
+    let member = world.member("a").await;
+    world.until_done().await;
+    assert_eq!(member.drain().await, Ended::Drained);
+    world.judge();
+    let records = world.source.records();
+    let accepted = records.iter().filter(|record| matches!(record.what, Happening::Accepted { .. }));
+    let moments: BTreeSet<_> = accepted.map(|record| record.at).collect();
+    let took = moments.last().unwrap().since(*moments.first().unwrap());
+    (moments, took)
+}
+
+#[tokio::test(start_paused = true)]
+async fn settlements_are_gathered_unless_a_broker_waits_for_them() {
+    let (batches, _) = settled(MemoryOptions::per_delivery()).await;
+    assert!((200 / 8..=200 / 8 + 4).contains(&batches.len()), "{} batches", batches.len());
+    // Of two that may be unsettled none waits for more: that would take 10 ms for each two.
+    let (_, took) = settled(MemoryOptions { lookahead: Some(2), ..MemoryOptions::per_delivery() }).await;
+    assert!(took < Duration::from_millis(300), "{took:?}");
 }
 
 #[tokio::test(start_paused = true)]

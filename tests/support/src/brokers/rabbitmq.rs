@@ -20,11 +20,13 @@ pub struct RabbitMqOptions {
     pub heartbeat: u64,
     /// Whether TLS is served too, with client certificates.
     pub tls: bool,
+    /// The address where they listen.
+    pub bind: &'static str,
 }
 
 impl Default for RabbitMqOptions {
     fn default() -> Self {
-        Self { version: "3.10", nodes: &["r1"], heartbeat: 5, tls: false }
+        Self { version: "3.10", nodes: &["r1"], heartbeat: 5, tls: false, bind: "127.0.0.1" }
     }
 }
 
@@ -109,13 +111,14 @@ impl RabbitMqServers {
 
     fn address(&self, name: &str, kind: u16) -> String {
         let index: u16 = name.trim_start_matches('r').parse().unwrap_or_else(|_| panic!("no node {name}"));
-        format!("127.0.0.1:{}", self.port + 4 * index - 4 + kind)
+        format!("{}:{}", self.options.bind, self.port + 4 * index - 4 + kind)
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = script("rabbitmq", &self.folder);
         command
             .args(arguments)
+            .env("BROKER_BIND", self.options.bind)
             .env("RABBITMQ_VERSION", self.options.version)
             .env("RABBITMQ_PORT", self.port.to_string())
             .env("RABBITMQ_TLS", if self.options.tls { "mutual" } else { "0" })

@@ -115,9 +115,14 @@ impl Wire {
         self.stream.get_mut().write_all(&out)
     }
 
-    /// Sends a message to a queue: `properties` are its flags and what follows them.
-    pub(super) fn publish(&mut self, queue: &str, properties: &[u8], body: &[u8]) -> io::Result<()> {
-        let arguments = Arguments::default().short(0).text("").text(queue).byte(1);
+    /// Sends a message to an exchange with a routing key: `properties` are its flags and what follows them.
+    pub(super) fn publish(
+        &mut self,
+        (exchange, route): (&str, &str),
+        properties: &[u8],
+        body: &[u8],
+    ) -> io::Result<()> {
+        let arguments = Arguments::default().short(0).text(exchange).text(route).byte(1);
         let method = [&[0, 60, 0, 40][..], &arguments.0].concat();
         let size = u64::try_from(body.len()).unwrap();
         let header = [&[0, 60, 0, 0][..], &size.to_be_bytes(), properties].concat();

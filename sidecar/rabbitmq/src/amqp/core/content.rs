@@ -2,6 +2,8 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::amqp::{
     AmqpError, BadProperties, BodyState, Budget, HeaderDefect, Malformed, Properties, RawProperties,
+    Reservation,
+    budget::Place,
     codec::{BASIC, ContentHead, Kind, frame},
 };
 
@@ -21,6 +23,7 @@ pub(super) struct Incoming {
     left: u64,
     /// What the message takes of the budget when it is kept.
     cost: u64,
+    place: Place,
     keep: Keep,
 }
 
@@ -39,31 +42,37 @@ enum Keep {
 pub(super) struct Content {
     pub(super) properties: Result<RawProperties, BadProperties>,
     pub(super) body: BodyState,
-    /// Bytes of the budget that are to be given back when it is settled.
+    /// Bytes within the budget's limit that are to be given back when it is settled.
     pub(super) counted: usize,
 }
 
 impl Incoming {
-    /// From a header frame, or the start of one of `long` bytes. `wanted` says whether anybody will take the message.
+    /// From a header frame, or the start of one of `long` bytes. `wanted` says whether anybody will take the message; it
+    /// takes what is `reserved` when there is no other room for it.
     pub(super) fn new(
         payload: Bytes,
         long: Option<u32>,
         wanted: bool,
+        reserved: &mut Option<Reservation>,
         budget: &Budget,
     ) -> Result<Self, Malformed> {
         let ContentHead { size, properties } = ContentHead::parse(payload)?;
         let length = properties.len();
         let cost = size.saturating_add(length as u64);
-        let keep = wanted && size <= Budget::largest() && budget.take(cost);
+        let place = wanted.then(|| {
+            let spend = || reserved.take_if(|room| room.is_for(cost)).map(|room| room.spend(cost));
+            budget.take(cost).or_else(spend)
+        });
+        let place = place.flatten();
         let properties = match long {
             Some(size) => Err(BadProperties { raw: Bytes::new(), defect: HeaderDefect::TooLong { size } }),
-            None if !keep && length > STUB_PROPERTIES => {
+            None if place.is_none() && length > STUB_PROPERTIES => {
                 Err(BadProperties { raw: Bytes::new(), defect: HeaderDefect::NoRoom { size: length } })
             }
             None => RawProperties::parse(properties),
         };
-        let keep = if keep { Keep::Pieces(Vec::new()) } else { Keep::Nothing };
-        Ok(Self { properties, size, left: size, cost, keep })
+        let keep = if place.is_some() { Keep::Pieces(Vec::new()) } else { Keep::Nothing };
+        Ok(Self { properties, size, left: size, cost, place: place.unwrap_or(Place::Within), keep })
     }
 
     /// Takes a body frame.
@@ -91,7 +100,7 @@ impl Incoming {
     /// Gives back what it took, when nobody will have it.
     pub(super) fn abandon(self, budget: &Budget) {
         match self.keep {
-            Keep::Pieces(_) | Keep::Whole(_) => budget.give(self.taken()),
+            Keep::Pieces(_) | Keep::Whole(_) => budget.give(self.taken(), self.place),
             Keep::Nothing => {}
         }
     }
@@ -103,20 +112,21 @@ impl Incoming {
 
     pub(super) fn complete(self, budget: &Budget) -> Content {
         let taken = self.taken();
-        let (body, counted) = match self.keep {
-            Keep::Nothing => (BodyState::Stub { size: self.cost }, 0),
-            Keep::Pieces(pieces) if pieces.len() < LARGE => (BodyState::Whole(Bytes::from(pieces)), taken),
-            Keep::Whole(body) if body.len() < LARGE => (BodyState::Whole(body), taken),
-            Keep::Pieces(pieces) => {
-                let counted = taken - pieces.len();
-                (BodyState::Whole(budget.lend(pieces)), counted)
+        let body = match self.keep {
+            Keep::Nothing => {
+                let body = BodyState::Stub { size: self.cost };
+                return Content { properties: self.properties, body, counted: 0 };
             }
-            Keep::Whole(body) => {
-                let counted = taken - body.len();
-                (BodyState::Whole(budget.lend(body)), counted)
-            }
+            Keep::Pieces(pieces) => Bytes::from(pieces),
+            Keep::Whole(body) => body,
         };
-        Content { properties: self.properties, body, counted }
+        let lent = match self.place {
+            Place::Within if body.len() < LARGE => 0,
+            Place::Within => body.len(),
+            Place::Beyond => taken,
+        };
+        let body = if lent == 0 { body } else { budget.lend(body, lent, self.place) };
+        Content { properties: self.properties, body: BodyState::Whole(body), counted: taken - lent }
     }
 }
 

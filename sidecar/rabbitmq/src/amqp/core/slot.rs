@@ -7,7 +7,8 @@ use super::{
     content::{Content, Incoming},
 };
 use crate::amqp::{
-    AmqpError, Budget, Close, Confirmation, DeliveryEvent, Malformed, RawDelivery,
+    AmqpError, Budget, Close, Confirmation, DeliveryEvent, Malformed, RawDelivery, Reservation,
+    budget::Place,
     channel::End,
     codec::{Answer, ChannelMethod, ContentMethod, Method, Reply, text_of},
 };
@@ -55,6 +56,8 @@ pub(super) struct Slot {
     waker: Option<Waker>,
     /// The method that content belongs to, and what has come of it.
     content: Option<(ContentMethod, Option<Incoming>)>,
+    /// For the first delivery that finds no other room.
+    pub(super) reserved: Option<Reservation>,
     /// Tags, rising, with what each gives back to the budget.
     unsettled: VecDeque<(u64, usize)>,
     last_tag: u64,
@@ -87,6 +90,7 @@ impl Slot {
             inbox: VecDeque::new(),
             waker: None,
             content: None,
+            reserved: None,
             unsettled: VecDeque::new(),
             last_tag: 0,
             allowed: 0,
@@ -117,7 +121,8 @@ impl Slot {
             incoming.abandon(budget);
         }
         self.inbox.clear();
-        budget.give(self.unsettled.drain(..).map(|(_, counted)| counted).sum());
+        self.reserved = None;
+        budget.give(self.unsettled.drain(..).map(|(_, counted)| counted).sum(), Place::Within);
         self.wake();
     }
 
@@ -303,7 +308,7 @@ impl Slot {
             return Err(Malformed::Order("content header"));
         };
         let wanted = matches!(method, ContentMethod::Deliver { .. });
-        *incoming = Some(Incoming::new(payload, long, wanted, budget)?);
+        *incoming = Some(Incoming::new(payload, long, wanted, &mut self.reserved, budget)?);
         self.finish_content(budget)
     }
 

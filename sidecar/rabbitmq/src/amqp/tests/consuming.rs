@@ -64,22 +64,57 @@ async fn a_body_without_room_becomes_a_stub_and_has_room_later() {
     assert!(matches!(message(deliveries.next().await).body, BodyState::Whole(_)));
     assert_eq!(message(deliveries.next().await).body, BodyState::Stub { size: 6002 });
     assert!(matches!(message(deliveries.next().await).body, BodyState::Whole(_)));
-    assert!(!config.budget.has_room(6002));
+    assert_eq!(config.budget.held(), 6104);
     channel.ack(tag(1), false).unwrap();
-    config.budget.room(6002).await;
+    drop(config.budget.reserve(6002).await);
+    assert_eq!(config.budget.held(), 102);
     // The stub is unsettled still.
     channel.nack(tag(2), true).unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_larger_than_the_budget_comes_through_alone() {
+async fn one_body_larger_than_the_budget_at_a_time_comes_through_beside_the_others() {
     let config = budget(10_000);
     let (_connection, mut server, channel, mut deliveries) = consuming(&config).await;
-    server.deliver(1, &[1; 20_000]).await;
-    server.deliver(2, &[2; 1]).await;
-    assert_eq!(message(deliveries.next().await).body.size(), 20_000);
+    for (tag, size) in [(1, 20_000), (2, 1), (3, 20_000)] {
+        server.deliver(tag, &vec![1; size]).await;
+    }
+    let BodyState::Whole(large) = message(deliveries.next().await).body else { panic!() };
+    assert_eq!(message(deliveries.next().await).body, BodyState::Whole(Bytes::from_static(&[1])));
     assert!(matches!(message(deliveries.next().await).body, BodyState::Stub { .. }));
-    channel.ack(tag(1), false).unwrap();
+    channel.ack(tag(2), true).unwrap();
+    assert_eq!((large.len(), config.budget.held()), (20_000, 20_002));
+    drop(large);
+    assert_eq!(config.budget.held(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_finds_no_room_takes_what_is_reserved_and_else_that_stays() {
+    let config = budget(10_000);
+    let (_connection, mut server, channel, mut deliveries) = consuming(&config).await;
+    server.deliver(1, &[1; 9000]).await;
+    let mut bodies = vec![message(deliveries.next().await).body];
+    channel.reserve(Some(config.budget.reserve(5000).await)).unwrap();
+    assert_eq!(config.budget.held(), 9002 + 6024);
+    // One that finds room, and one that does not.
+    server.deliver(2, &[2; 500]).await;
+    bodies.push(message(deliveries.next().await).body);
+    assert_eq!(config.budget.held(), 9002 + 502 + 6024);
+    server.deliver(3, &[3; 5500]).await;
+    bodies.push(message(deliveries.next().await).body);
+    assert!(bodies.iter().all(|body| matches!(body, BodyState::Whole(_))), "{bodies:?}");
+    assert_eq!(config.budget.held(), 9002 + 502 + 5502);
+    channel.ack(tag(3), true).unwrap();
+    assert_eq!(config.budget.held(), 5502);
+    drop(bodies);
+    assert_eq!(config.budget.held(), 0);
+    // What nobody needed is given back when it is said so, and with the channel.
+    channel.reserve(Some(config.budget.reserve(5000).await)).unwrap();
+    channel.reserve(None).unwrap();
+    assert_eq!(config.budget.held(), 0);
+    channel.reserve(Some(config.budget.reserve(5000).await)).unwrap();
+    assert_eq!(config.budget.held(), 6024);
+    channel.close().await.unwrap_err();
     assert_eq!(config.budget.held(), 0);
 }
 
@@ -146,12 +181,12 @@ async fn properties_that_can_not_be_read_do_not_end_the_connection() {
 async fn properties_of_a_stub_are_not_kept_when_they_are_large() {
     let config = budget(5000);
     let (_connection, mut server, _channel, mut deliveries) = consuming(&config).await;
-    server.deliver(1, b"x").await;
-    server.head(2, 0, &[0; 6000]).await;
+    server.deliver(1, &[1; 1000]).await;
+    server.head(2, 0, &[0; 4500]).await;
     message(deliveries.next().await);
     let stub = message(deliveries.next().await);
-    assert_eq!(stub.body, BodyState::Stub { size: 6000 });
-    assert_eq!(stub.properties.unwrap_err().defect, HeaderDefect::NoRoom { size: 6000 });
+    assert_eq!(stub.body, BodyState::Stub { size: 4500 });
+    assert_eq!(stub.properties.unwrap_err().defect, HeaderDefect::NoRoom { size: 4500 });
 }
 
 #[tokio::test(start_paused = true)]

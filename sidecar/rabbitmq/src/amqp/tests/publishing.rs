@@ -118,6 +118,11 @@ async fn a_publish_waits_while_the_broker_takes_nothing_and_acknowledgements_do_
     let (confirmed, ()) = tokio::join!(publish(&channel, "k", ""), broker);
     assert_eq!(confirmed.unwrap(), Confirmation::Acked);
     assert!(!connection.is_blocked());
+    // A connection that has ended takes nothing for another reason.
+    server.method(0, "000a 003c 03 6c6f77").await;
+    blocked.wait_for(Option::is_some).await.unwrap();
+    drop(server);
+    timeout(Duration::from_secs(1), blocked.wait_for(Option::is_none)).await.unwrap().unwrap();
 }
 
 #[tokio::test(start_paused = true)]

@@ -8,6 +8,7 @@ use tracing::info;
 
 use super::{Driver, Link};
 use crate::{
+    config::Ordering,
     consumer::Consumer,
     keeper::{
         Report,
@@ -88,7 +89,7 @@ impl Driver {
             queue: (id, Arc::clone(&queue.name)),
             channel,
             contested,
-            narrow: queue.narrow,
+            awaited: queue.awaited,
             verified: queue.verified.clone(),
         };
         self.jobs.push(Box::pin(jobs::open(shared, connection, order)));
@@ -97,11 +98,14 @@ impl Driver {
     fn look(&mut self, id: QueueId, channel: u64) {
         let shared = Arc::clone(&self.shared);
         let Some(consumer) = self.consumer(id, channel) else { return };
-        let half = shared.config.acknowledgement_timeout / 2;
-        let old = consumer.oldest().is_some_and(|oldest| shared.now().since(oldest) >= half);
-        if old {
-            // Well before the broker takes it back in its own way.
-            shared.report(Report::Rewind { queue: id, channel, size: None });
+        let (config, now) = (&shared.config, shared.now());
+        // Well before the broker takes it back in its own way.
+        let old =
+            consumer.oldest().is_some_and(|oldest| now.since(oldest) >= config.acknowledgement_timeout / 2);
+        // What waits behind one that is held is in a line of its own.
+        let held_up = config.ordering != Ordering::PerQueue && consumer.is_held_up(now);
+        if old || held_up {
+            shared.report(Report::Rewind { queue: id, channel, size: consumer.without_room() });
         }
         self.jobs.push(Box::pin(jobs::look(shared, consumer)));
     }

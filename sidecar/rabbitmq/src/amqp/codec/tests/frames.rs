@@ -1,7 +1,7 @@
 use bytes::{Bytes, BytesMut};
 
 use super::hex;
-use crate::amqp::codec::{Frame, FrameReader, HEADER_MOST, Kind, Malformed, frame};
+use crate::amqp::codec::{Frame, FrameReader, Kind, Malformed, frame, frame::HEADER_MOST};
 
 const MOST: u32 = 4096;
 
