@@ -264,6 +264,12 @@ impl Consumer {
         }
     }
 
+    /// Whether as many are out as the prefetch lets out, and the broker was told of none of them: then it has applied all
+    /// that it was told, since it sends no more before.
+    pub(crate) fn is_full(&self, prefetch: u16) -> bool {
+        self.lock().unsettled.untold() >= usize::from(prefetch)
+    }
+
     /// When something was last settled.
     pub(crate) fn last_written(&self) -> Moment {
         self.lock().written

@@ -97,6 +97,11 @@ impl<T> Unsettled<T> {
         self.out.iter().find(|entry| !entry.written).map(|entry| entry.arrived)
     }
 
+    /// How many are out of which nothing was said.
+    pub(crate) fn untold(&self) -> usize {
+        self.out.iter().filter(|entry| !entry.written).count()
+    }
+
     /// Whether something that came is settled.
     pub(crate) fn has_settled(&self) -> bool {
         self.next > self.out.len() as u64 + 1

@@ -29,8 +29,10 @@ const CONTEST: Duration = Duration::from_millis(400);
 /// The broker keeps settlements of a quorum queue to itself while so many of a channel are on their way to it, and forgets
 /// what it keeps when the channel closes, answered or not. Fewer unsettled deliveries never make so many.
 const STASHED_FROM: u16 = 32;
-/// So long after the last one they have arrived.
-const APPLIED_WITHIN: Duration = Duration::from_millis(100);
+/// So long after the last one they have arrived, if nothing shows that they have before.
+const APPLIED_WITHIN: Duration = Duration::from_millis(500);
+/// How often a channel is looked at for a sign that they have.
+const LOOK_FOR_SIGN: Duration = Duration::from_millis(5);
 
 /// What a job brings back.
 #[derive(Debug)]
@@ -217,9 +219,15 @@ pub(super) async fn look(shared: Arc<Shared>, consumer: Arc<Consumer>) -> Done {
 
 /// Closes a channel.
 pub(super) async fn close(shared: Arc<Shared>, consumer: Arc<Consumer>) -> Done {
-    if shared.prefetch.count >= STASHED_FROM {
-        let since = shared.now().since(consumer.last_written());
-        sleep(APPLIED_WITHIN.saturating_sub(since)).await;
+    let window = shared.prefetch.count;
+    if window >= STASHED_FROM {
+        let all_applied = || {
+            let waited = shared.now().since(consumer.last_written());
+            consumer.is_full(window) || waited >= APPLIED_WITHIN
+        };
+        while !all_applied() {
+            sleep(LOOK_FOR_SIGN).await;
+        }
     }
     let sure = !matches!(consumer.channel.close().await, Err(AmqpError::Timeout { .. }));
     Done::Closed { queue: consumer.queue, channel: consumer.number, sure }

@@ -265,3 +265,23 @@ async fn what_comes_anew_for_want_of_room_stays_before_what_was_given_back_with_
         }
     }
 }
+
+/// A broker forgets acknowledgements that are on their way to the queue when the channel closes.
+#[tokio::test]
+async fn a_release_waits_until_what_was_acknowledged_is_applied() {
+    let messages = vec![&b"x"[..]; 300];
+    let broker = Broker::with(&messages).await;
+    broker.apply_after(Duration::from_millis(200));
+    let mut config = Config { ordering: Ordering::PerKey, ..config_for(&broker) };
+    // Then as many are sent ahead as can be forgotten.
+    config.prefetch.timeout = Duration::from_secs(1);
+    let mut member = Member::join(config);
+    let epoch = member.acquired().await;
+    let delivery = member.read(epoch).await;
+    member.accept(epoch, delivery).await;
+    member.keeper.leave();
+    member.keeper.release(QueueId(0), epoch);
+    member.wait("end", |event| matches!(event, LeaseEvent::Left).then_some(())).await;
+    let handed_out = 300 - broker.left();
+    assert_eq!(broker.given_back(), handed_out - 1, "the acknowledged one came back");
+}

@@ -3,12 +3,14 @@
 use std::{
     collections::{BTreeMap, VecDeque},
     sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
 };
 
 use bytes::{BufMut, Bytes, BytesMut};
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::broadcast,
+    time::{Instant, sleep_until},
 };
 
 use super::server::Server;
@@ -38,6 +40,8 @@ struct State {
     heard: Vec<(u16, u16)>,
     consumers: u32,
     messages: VecDeque<Bytes>,
+    /// How long acknowledgements are on their way to the queue; those of a channel that ends meanwhile are forgotten.
+    slow: Duration,
     /// What was given back: it is handed out before all else, and what is given back later stands behind it.
     returns: VecDeque<Bytes>,
 }
@@ -49,6 +53,8 @@ struct Consuming {
     prefetch: usize,
     last: u64,
     out: BTreeMap<u64, Bytes>,
+    /// When each acknowledgement is applied.
+    stash: VecDeque<(Instant, u64, bool)>,
 }
 
 /// See the module.
@@ -74,6 +80,7 @@ impl Broker {
             refuses: false,
             heard: Vec::new(),
             consumers: 0,
+            slow: Duration::ZERO,
             messages: messages.iter().map(|body| Bytes::copy_from_slice(body)).collect(),
             returns: VecDeque::new(),
         };
@@ -90,6 +97,21 @@ impl Broker {
 
     pub(crate) fn object(&self, objection: Objection) {
         self.state().objection = objection;
+    }
+
+    /// Applies acknowledgements that much later from now on.
+    pub(crate) fn apply_after(&self, slow: Duration) {
+        self.state().slow = slow;
+    }
+
+    /// How many were never handed out.
+    pub(crate) fn left(&self) -> usize {
+        self.state().messages.len()
+    }
+
+    /// How many were given back.
+    pub(crate) fn given_back(&self) -> usize {
+        self.state().returns.len()
     }
 
     /// Knows nobody from now on.
@@ -128,7 +150,11 @@ async fn session(stream: TcpStream, state: Arc<Mutex<State>>, mut acts: broadcas
     let mut consuming: Option<Consuming> = None;
     let mut prefetch = 0;
     loop {
+        let due = consuming.as_ref().and_then(|consuming| consuming.stash.front()).map(|(at, ..)| *at);
         tokio::select! {
+            () = async { sleep_until(due.unwrap()).await }, if due.is_some() => {
+                apply(&mut server, &state, consuming.as_mut().unwrap()).await;
+            }
             frame = server.next() => {
                 let Some((kind, channel, payload)) = frame else { break };
                 assert_eq!(kind, Kind::Method, "nothing is published");
@@ -191,15 +217,21 @@ async fn answer(
         (60, 20) => {
             state.lock().unwrap().consumers += 1;
             server.method(channel, "003c 0015 01 74").await;
-            let begun = Consuming { channel, prefetch: *prefetch, last: 0, out: BTreeMap::new() };
+            let begun = Consuming {
+                channel,
+                prefetch: *prefetch,
+                last: 0,
+                out: BTreeMap::new(),
+                stash: VecDeque::new(),
+            };
             deliver(server, state, consuming.insert(begun)).await;
         }
         (60, 80) => {
             if let Some(consuming) = consuming {
                 let tag = u64::from_be_bytes(payload[4..12].try_into().unwrap());
-                let multiple = payload[12] == 1;
-                consuming.out.retain(|out, _| if multiple { *out > tag } else { *out != tag });
-                deliver(server, state, consuming).await;
+                let at = Instant::now() + state.lock().unwrap().slow;
+                consuming.stash.push_back((at, tag, payload[12] == 1));
+                apply(server, state, consuming).await;
             }
         }
         _ => {}
@@ -229,6 +261,14 @@ async fn declare(server: &mut Server<TcpStream>, state: &Mutex<State>, channel: 
         }
     }
     server.send(Kind::Method, channel, &answer).await;
+}
+
+/// Applies the acknowledgements that have arrived.
+async fn apply(server: &mut Server<TcpStream>, state: &Mutex<State>, consuming: &mut Consuming) {
+    while let Some((_, tag, multiple)) = consuming.stash.pop_front_if(|(at, ..)| *at <= Instant::now()) {
+        consuming.out.retain(|out, _| if multiple { *out > tag } else { *out != tag });
+        deliver(server, state, consuming).await;
+    }
 }
 
 /// Hands out what the prefetch allows.
