@@ -11,6 +11,10 @@ use std::{
 use lockstep_history::Order;
 use lockstep_tests_support::{
     behaviour::{Act, Rule},
+    rabbitmq::{
+        Argument::{Flag, Number, Text},
+        Declaration,
+    },
     random::Random,
     time::{now_micros, wait_until},
 };
@@ -25,6 +29,34 @@ const END: Duration = Duration::from_secs(1_800);
 const SOON: Duration = Duration::from_secs(60);
 /// How long the application works on a message.
 const WORK: Duration = Duration::from_millis(10);
+
+/// Where the broker puts what came too often.
+const OVER_LIMIT: &str = "over-limit";
+/// A window of messages comes again with each fault: a few times each, until those before it are done.
+const LIMITED: &Declaration = &[
+    ("x-queue-type", Text("quorum")),
+    ("x-single-active-consumer", Flag(true)),
+    ("x-delivery-limit", Number(10)),
+    ("x-dead-letter-exchange", Text("")),
+    ("x-dead-letter-routing-key", Text(OVER_LIMIT)),
+];
+
+/// Four queues that drop what comes too often.
+fn with_limit<'a>(site: &'a Site, name: &str) -> World<'a> {
+    site.node.declare(OVER_LIMIT, &[]);
+    let more = "  retry: {maxAttempts: 0, whenExhausted: DeadLetter}\n".to_owned();
+    World::new(
+        site,
+        name,
+        Setting { queues: 4, declaration: Some(LIMITED), more, ..Setting::default() },
+        WORK,
+    )
+}
+
+/// Faults of others must not cost a message its place.
+fn none_over_limit(site: &Site) {
+    assert_eq!(site.node.ready(OVER_LIMIT), 0, "messages reached the delivery limit");
+}
 
 /// Keeps enough to do for a scenario of so many rounds.
 fn refill(world: &mut World<'_>, count: usize) {
@@ -45,7 +77,7 @@ fn must_resume(micros: u64) -> u64 {
 
 /// kill -9 of the sidecar that owns the queues: its peer takes them over, and it comes back to stand by.
 pub fn killed_sidecar(site: &Site, plan: &Plan) -> String {
-    let mut world = World::new(site, "killed", Setting { queues: 4, ..Setting::default() }, WORK);
+    let mut world = with_limit(site, "killed");
     world.publish(plan.messages_with_faults, 64);
     world.join("a");
     world.await_deliveries("a", 0, 20, SOON);
@@ -64,13 +96,14 @@ pub fn killed_sidecar(site: &Site, plan: &Plan) -> String {
     }
     world.await_quiet(END);
     let verdict = world.finish(END);
+    none_over_limit(site);
     let most = verdict.counts.most_duplicates;
     format!("resumed within {slowest} ms, at most {most} duplicates a queue and kill; {verdict}")
 }
 
 /// `rabbitmqctl close_all_connections` under load: the same sidecar goes on, and what it knows to be done is not repeated.
 pub fn closed_connections(site: &Site, plan: &Plan) -> String {
-    let mut world = World::new(site, "closed", Setting { queues: 4, ..Setting::default() }, WORK);
+    let mut world = with_limit(site, "closed");
     world.publish(plan.messages_with_faults, 64);
     world.join("one");
     let mut slowest = 0;
@@ -87,6 +120,7 @@ pub fn closed_connections(site: &Site, plan: &Plan) -> String {
     }
     world.await_quiet(END);
     let verdict = world.finish(END);
+    none_over_limit(site);
     format!("resumed within {slowest} ms; {verdict}")
 }
 
@@ -107,7 +141,7 @@ fn reconnects(world: &World<'_>) -> u64 {
 
 /// kill -9 of the broker under load: nothing is sent for what it has handed out before, and all goes on with its data.
 pub fn killed_broker(site: &Site, plan: &Plan) -> String {
-    let mut world = World::new(site, "broker", Setting { queues: 4, ..Setting::default() }, WORK);
+    let mut world = with_limit(site, "broker");
     world.publish(plan.messages_with_faults, 64);
     world.join("one");
     world.join("two");
@@ -120,13 +154,14 @@ pub fn killed_broker(site: &Site, plan: &Plan) -> String {
         let back = restart(site);
         // What was in flight at the kill may end; nothing new begins without a connection.
         let between =
-            world.deliveries().iter().filter(|one| one.start > killed + 100_000 && one.start < back).count();
+            world.deliveries().iter().filter(|one| one.start > killed + 500_000 && one.start < back).count();
         assert_eq!(between, 0, "requests were sent while there was no broker");
         one_each(&mut world);
         slowest = slowest.max(must_resume(world.await_resumption(back, |one| one.start > back)));
     }
     world.await_quiet(END);
     let verdict = world.finish(END);
+    none_over_limit(site);
     format!("resumed within {slowest} ms of the broker's return; {verdict}")
 }
 
