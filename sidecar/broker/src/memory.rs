@@ -36,6 +36,8 @@ pub struct MemoryOptions {
     pub lookahead: Option<u32>,
     /// How long a delivery may stay unsettled, as told to the consumer. It is not enforced.
     pub settle_within: Option<Duration>,
+    /// How long the broker takes for a dead letter, as one does that is short of memory.
+    pub dead_letter_takes: Duration,
 }
 
 impl MemoryOptions {
@@ -48,6 +50,7 @@ impl MemoryOptions {
             lock_retry: Duration::from_millis(300),
             lookahead: None,
             settle_within: None,
+            dead_letter_takes: Duration::ZERO,
         }
     }
 

@@ -22,8 +22,9 @@ impl<R: Ord> Problems<R> {
     pub fn set(&self, rank: R, subject: &str, problem: Problem) -> bool {
         let key = (rank, subject.to_owned());
         let mut all = self.lock();
-        // Words of one trouble may differ from time to time (a port, a wait): that is no news.
-        if all.get(&key).is_some_and(|known| known.reason == problem.reason) {
+        // Words of one trouble may differ from time to time (a port, a wait): that is no news. Another cure is another cause.
+        let same = |known: &Problem| (known.reason, &known.remedy) == (problem.reason, &problem.remedy);
+        if all.get(&key).is_some_and(same) {
             return false;
         }
         all.insert(key, problem);
@@ -76,6 +77,9 @@ mod tests {
         assert!(problems.set(Rank::Queue, "b", problem("Missing", "at port 1")));
         assert!(!problems.set(Rank::Queue, "b", problem("Missing", "at port 2")));
         assert_eq!(shown(), Some("Missing"));
+        let cure = |remedy: &str| Problem { remedy: remedy.to_owned(), ..problem("Missing", "and refused") };
+        assert!(problems.set(Rank::Queue, "b", cure("ask")) && !problems.set(Rank::Queue, "b", cure("ask")));
+        assert_eq!(problems.first(), Some(cure("ask")));
         problems.retain(Rank::Warning, |_| false);
         problems.retain(Rank::Queue, |subject| subject == "b");
         assert_eq!(shown(), Some("Missing"));

@@ -114,7 +114,8 @@ pub trait Settler: Clone + Send + Sync + 'static {
     fn commit(&self, commit: Commit) -> impl Future<Output = Result<(), BrokerError>> + Send;
 
     /// Settles deliveries of one queue in the order given and answers one result for each; an empty batch answers an
-    /// empty list. Not cancel safe: a dropped call is `Unknown` for all.
+    /// empty list. A dead letter is in a call of its own, beside which others of the queue may run. Not cancel safe: a
+    /// dropped call is `Unknown` for all.
     fn settle(&self, batch: Vec<Settle>) -> impl Future<Output = Vec<Result<(), BrokerError>>> + Send;
 }
 

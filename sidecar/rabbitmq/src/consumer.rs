@@ -47,8 +47,6 @@ struct State {
     deadline: Moment,
     doubtful: bool,
     over: bool,
-    /// The last sign of life that the keeper was told of.
-    told: Moment,
     /// The last settlement.
     written: Moment,
     /// At most as many as the prefetch.
@@ -273,16 +271,6 @@ impl Consumer {
     /// When something was last settled.
     pub(crate) fn last_written(&self) -> Moment {
         self.lock().written
-    }
-
-    /// Whether a sign of life is worth a word to the keeper: not each of thousands a second is.
-    pub(crate) fn is_news(&self, sent: Moment, step: Duration) -> bool {
-        let mut state = self.lock();
-        let news = sent.since(state.told) >= step;
-        if news {
-            state.told = sent;
-        }
-        news
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -6,7 +6,10 @@ mod tests;
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex as StdMutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex as StdMutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use lockstep_broker::{BrokerError, Certainty, Class, Problem, Problems, Settle};
@@ -20,7 +23,7 @@ use crate::{
     amqp::{ANSWER_WITHIN, AmqpError, Channel, Confirm, Confirmation, Connection, Field, Fields, Properties},
     config::{Config, DeadLetter},
     consumer::Origin,
-    problem::{Rank, failed, of_connection, of_credentials, reason, refusal},
+    problem::{Rank, failed, of_connection, of_credentials, permissions, reason, refusal},
     shared::Shared,
 };
 
@@ -34,6 +37,8 @@ const PREFIX: &str = "x-lockstep-";
 #[derive(Debug, Default)]
 pub(crate) struct Publisher {
     session: Mutex<Option<Session>>,
+    /// Tries to connect so far; each begins with another node.
+    tries: AtomicUsize,
     /// Sent and not confirmed in time: they are waited for again and not sent twice. At most as many as are unsettled.
     unconfirmed: StdMutex<BTreeMap<Key, Confirm>>,
 }
@@ -65,7 +70,9 @@ impl Publisher {
         let mut confirm = match known {
             Some(confirm) => confirm,
             None => {
-                let send = self.send(shared, target, queue, settle, origin);
+                let channel = timeout_at(until, self.channel(shared));
+                let channel = channel.await.unwrap_or_else(|_| Err(not_connected()))?;
+                let send = self.send(shared, &channel, target, queue, (settle, origin));
                 timeout_at(until, send).await.unwrap_or_else(|_| Err(not_sent()))?
             }
         };
@@ -88,10 +95,10 @@ impl Publisher {
     async fn send(
         &self,
         shared: &Shared,
+        channel: &Channel,
         target: &str,
         queue: &str,
-        settle: &Settle,
-        origin: Option<Origin>,
+        (settle, origin): (&Settle, Option<Origin>),
     ) -> Result<Confirm, BrokerError> {
         if origin.as_ref().is_some_and(|origin| !origin.whole) {
             let message = "its body was too large to be kept, so that it can't be written";
@@ -100,7 +107,6 @@ impl Publisher {
         let undecodable = settle.delivery.undecodable.as_ref();
         let body = undecodable.map_or(&settle.delivery.message.body, |undecodable| &undecodable.raw).clone();
         let properties = properties(&shared.config, queue, settle, origin.as_ref());
-        let channel = self.channel(shared).await?;
         if settle.not_after.is_some_and(|not_after| not_after <= shared.now()) {
             let message = "there was no connection for it before the lease may be over";
             return Err(refusal(DEAD_LETTER, Class::Transient, reason::TIMED_OUT, message));
@@ -158,7 +164,8 @@ impl Publisher {
         }
         let connection = match session.take().filter(|session| session.connection.is_open()) {
             Some(session) => session.connection,
-            None => connect(shared).await?,
+            // Who asks does not wait long enough for a node that says nothing: the next one begins behind it.
+            None => connect(shared, self.tries.fetch_add(1, Ordering::Relaxed)).await?,
         };
         let not_done = |error| failed(DEAD_LETTER, error, Certainty::NotDone);
         let (channel, _deliveries) = connection.open_channel().await.map_err(not_done)?;
@@ -176,13 +183,14 @@ impl Publisher {
     }
 }
 
-async fn connect(shared: &Shared) -> Result<Connection, BrokerError> {
+async fn connect(shared: &Shared, from: usize) -> Result<Connection, BrokerError> {
     let config = &shared.config;
     let refused = |problem: Problem| refusal(DEAD_LETTER, Class::Transient, problem.reason, problem.message);
     let name = format!("{} dead letters", config.name);
     let open = shared.open_config(&name).await.map_err(|bad| refused(of_credentials(&bad)))?;
     let mut last = AmqpError::ClosedByUs;
-    for node in &config.nodes {
+    let nodes = config.nodes.len().max(1);
+    for node in config.nodes.iter().cycle().skip(from % nodes).take(nodes) {
         match Connection::open(node, &open).await {
             Ok(connection) => {
                 tokio::spawn(tell_blocked(connection.blocked(), Arc::clone(&shared.problems)));
@@ -218,7 +226,13 @@ async fn tell_blocked(mut blocked: watch::Receiver<Option<Arc<str>>>, problems: 
     }
 }
 
-/// There was no room or no connection for it in time.
+/// There was no connection for it in time.
+fn not_connected() -> BrokerError {
+    let message = "no node answered in time that takes dead letters; the next one is tried";
+    refusal(DEAD_LETTER, Class::Transient, reason::UNREACHABLE, message)
+}
+
+/// There was no room for it in time.
 fn not_sent() -> BrokerError {
     let message = "the broker took no dead letter in time: it may be short of memory or disk";
     refusal(DEAD_LETTER, Class::Transient, reason::BROKER_BLOCKED, message)
@@ -233,10 +247,7 @@ fn not_published(config: &Config, error: AmqpError) -> BrokerError {
     let problem = Problem {
         reason: reason::ACCESS_REFUSED,
         message: format!("dead letters may not be published by this user: {}", close.text),
-        remedy: format!(
-            "give permission: rabbitmqctl set_permissions -p '{}' USER '^$' '^amq\\.default$' '.*'",
-            config.vhost
-        ),
+        remedy: format!("give permission: {}", permissions(config, false)),
     };
     BrokerError {
         operation: DEAD_LETTER,

@@ -11,7 +11,7 @@ pub(crate) mod verify;
 use std::sync::Arc;
 
 use lockstep_broker::TaskKeeper;
-use lockstep_model::{Moment, QueueId};
+use lockstep_model::QueueId;
 use tokio::sync::mpsc;
 
 use self::driver::Driver;
@@ -22,10 +22,17 @@ use crate::shared::Shared;
 pub(crate) enum Report {
     /// A channel that consumes ended.
     Ended { queue: QueueId, channel: u64, end: crate::consumer::End },
-    /// A settlement was answered.
-    Alive { queue: QueueId, channel: u64, sent: Moment },
-    /// What is out has to come anew: it is old, or a body of that size had no room.
-    Rewind { queue: QueueId, channel: u64, size: Option<u64> },
+    /// What is out has to come anew: it is old, or a body had no room.
+    Rewind { queue: QueueId, channel: u64, awaited: Option<Awaited> },
+}
+
+/// A body that had no room, for which the next channel has to have some.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Awaited {
+    /// Bytes, with its properties.
+    pub(crate) size: u64,
+    /// Those before it are held, and take the room within the budget's limit first.
+    pub(crate) held_up: bool,
 }
 
 /// Keeps session and leases. Dropped, it ends its task and with it the connection.

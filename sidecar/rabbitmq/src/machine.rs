@@ -162,7 +162,6 @@ impl Machine {
             Input::Looked { channel, sent, consumers, starved } => {
                 self.looked(channel, sent, consumers.filter(|consumers| *consumers > 0), starved, context);
             }
-            Input::Alive { channel, sent } => self.alive(channel, sent, context),
             Input::Ended { channel, open, pace } => self.ended(channel, open, pace, context),
             Input::Closed { channel } if self.link == Link::Closing(channel) => {
                 self.link = Link::None;
@@ -304,12 +303,6 @@ impl Machine {
         }
     }
 
-    fn alive(&mut self, channel: u64, sent: Moment, context: &mut Context<'_>) {
-        if matches!(self.link, Link::Consuming { channel: open, .. } if open == channel) {
-            self.renew(sent, context);
-        }
-    }
-
     fn renew(&mut self, sent: Moment, context: &mut Context<'_>) {
         let deadline = sent + lease(self.heartbeat);
         if let Link::Consuming { look, .. } = &mut self.link {
@@ -406,7 +399,7 @@ impl Machine {
     fn failed(&mut self, pace: Pace, context: &Context<'_>) {
         let (first, longest) = match pace {
             Pace::Quick => (Duration::from_millis(200), Duration::from_secs(5)),
-            Pace::Slow => (Duration::from_secs(2), Duration::from_secs(8)),
+            Pace::Slow => (Duration::from_secs(2), Duration::from_secs(5)),
             Pace::Reconnect => return,
         };
         let full = first.saturating_mul(1 << self.failures.min(10)).min(longest);

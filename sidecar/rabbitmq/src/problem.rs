@@ -9,7 +9,7 @@ use lockstep_broker::{BrokerError, Certainty, Class, Problem};
 
 use crate::{
     amqp::AmqpError,
-    config::{BadCredentials, Config},
+    config::{BadCredentials, Config, DeadLetter},
     declaration,
 };
 
@@ -24,6 +24,8 @@ pub mod reason {
     pub const UNREACHABLE: &str = "Unreachable";
     /// There is no such virtual host, or not for this user.
     pub const VHOST_NOT_FOUND: &str = "VhostNotFound";
+    /// The broker has as many connections as it may have, of all or of this user.
+    pub const CONNECTION_LIMIT: &str = "ConnectionLimit";
     /// A queue does not exist.
     pub const QUEUE_NOT_FOUND: &str = "QueueNotFound";
     /// The user may not do this with a queue, or somebody has it for himself.
@@ -44,6 +46,8 @@ pub mod reason {
     pub const MANAGEMENT_FAILED: &str = "ManagementFailed";
     /// There is nowhere for dead letters to go.
     pub const DEAD_LETTER_UNSUPPORTED: &str = "DeadLetterUnsupported";
+    /// A queue waits for room for a body.
+    pub const NO_ROOM: &str = "NoRoom";
     /// The queue for dead letters does not exist.
     pub const DEAD_LETTER_QUEUE_NOT_FOUND: &str = "DeadLetterQueueNotFound";
     /// A queue hands out messages before older ones.
@@ -82,6 +86,29 @@ pub(crate) struct Failure {
     pub(crate) problem: Option<Problem>,
 }
 
+/// The command that gives what the group needs, all of it: it replaces what was given before.
+pub(crate) fn permissions(config: &Config, declaring: bool) -> String {
+    let names: Vec<String> = config.queues.iter().map(|name| quoted(name)).collect();
+    let queues = match &names[..] {
+        [name] => format!("^{name}$"),
+        names => format!("^({})$", names.join("|")),
+    };
+    let configure = if declaring { queues.as_str() } else { "^$" };
+    let write = if matches!(config.dead_letter, DeadLetter::Queue(_)) { r"^amq\.default$" } else { "^$" };
+    format!("rabbitmqctl set_permissions -p '{}' USER '{configure}' '{write}' '{queues}'", config.vhost)
+}
+
+/// A name as a regular expression that matches nothing else.
+fn quoted(name: &str) -> String {
+    name.chars().fold(String::new(), |mut quoted, letter| {
+        if r".+*?()[]{}|^$\".contains(letter) {
+            quoted.push('\\');
+        }
+        quoted.push(letter);
+        quoted
+    })
+}
+
 /// Says what an end of a queue's channel, or a failure to open it, means.
 pub(crate) fn of_channel(error: &AmqpError, queue: &str, config: &Config) -> Failure {
     let problem = |reason, what: &str, remedy| {
@@ -95,12 +122,18 @@ pub(crate) fn of_channel(error: &AmqpError, queue: &str, config: &Config) -> Fai
         return Failure { pace: Pace::Quick, problem: None };
     };
     match close.code {
+        code::NOT_FOUND if !close.text.contains("no queue") => slow(problem(
+            reason::UNEXPECTED_ANSWER,
+            &format!("can't be reached: {}", close.text),
+            "start the node that the queue is on again; a quorum queue goes on with a majority of its nodes"
+                .to_owned(),
+        )),
         code::NOT_FOUND => slow(problem(
             reason::QUEUE_NOT_FOUND,
             &format!("does not exist in the virtual host {}", config.vhost),
             format!("declare it: {}", declaration::right(config, queue, None)),
         )),
-        code::ACCESS_REFUSED if close.text.contains("exclusive") => slow(problem(
+        code::ACCESS_REFUSED if close.text.contains("in exclusive use") => slow(problem(
             reason::ACCESS_REFUSED,
             "is consumed by somebody who wants it for himself alone",
             "end that consumer, or let it consume without the flag exclusive".to_owned(),
@@ -108,10 +141,7 @@ pub(crate) fn of_channel(error: &AmqpError, queue: &str, config: &Config) -> Fai
         code::ACCESS_REFUSED => slow(problem(
             reason::ACCESS_REFUSED,
             &format!("may not be read by this user: {}", close.text),
-            format!(
-                "give permission: rabbitmqctl set_permissions -p '{}' USER '^$' '^$' '^{queue}$'",
-                config.vhost
-            ),
+            format!("give permission: {}", permissions(config, false)),
         )),
         code::RESOURCE_LOCKED => slow(problem(
             reason::ACCESS_REFUSED,
@@ -146,12 +176,16 @@ pub(crate) fn of_connection(error: &AmqpError, config: &Config) -> Problem {
              are read again at each connect"
                 .to_owned(),
         ),
+        AmqpError::VhostRefused { text, .. } if text.contains("limit") => problem(
+            reason::CONNECTION_LIMIT,
+            "raise the limit: rabbitmqctl set_vhost_limits and set_user_limits (max-connections), or connect less".to_owned(),
+        ),
         AmqpError::VhostRefused { .. } => problem(
             reason::VHOST_NOT_FOUND,
             format!(
-                "create it: rabbitmqctl add_vhost '{vhost}', and give permission: rabbitmqctl set_permissions -p '{vhost}' \
-                 USER '^$' '^$' '.*'; or correct vhost",
-                vhost = config.vhost
+                "create it: rabbitmqctl add_vhost '{}', and give permission: {}; or correct vhost",
+                config.vhost,
+                permissions(config, false)
             ),
         ),
         AmqpError::Tls { .. } => problem(
@@ -280,6 +314,8 @@ pub(crate) enum Rank {
     Connection,
     Queue,
     DeadLetter,
+    /// The broker took a queue back lately.
+    TimedOut,
     /// A queue may be consumed by several at once, as far as is known.
     Unverified,
     Warning,

@@ -5,7 +5,12 @@ use std::{sync::Arc, time::Duration};
 use lockstep_broker::{BrokerError, FetchRequest, Fetched, Reader};
 use tokio::time::{Instant, timeout_at};
 
-use crate::{consumer::Taken, keeper::Report, problem::not_owned, shared::Shared};
+use crate::{
+    consumer::Taken,
+    keeper::{Awaited, Report},
+    problem::not_owned,
+    shared::Shared,
+};
 
 const FETCH: &str = "fetch";
 /// How long a fetch waits for a delivery.
@@ -41,8 +46,8 @@ impl Reader for RabbitReader {
                 }
                 Taken::NotOwned => return Err(not_owned(FETCH)),
                 Taken::NoRoom(size) => {
-                    let size = Some(size);
-                    shared.report(Report::Rewind { queue: request.queue, channel: consumer.number, size });
+                    let awaited = Some(Awaited { size, held_up: false });
+                    shared.report(Report::Rewind { queue: request.queue, channel: consumer.number, awaited });
                 }
                 Taken::Nothing => {}
             }

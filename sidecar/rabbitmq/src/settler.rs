@@ -11,7 +11,6 @@ use crate::{
     amqp::{ANSWER_WITHIN, AmqpError, Channel},
     config::DeadLetter,
     consumer::{Consumer, Origin, tag},
-    keeper::Report,
     problem::{failed, not_owned, reason, refusal},
     shared::Shared,
     unsettled::{Standing, Unsettled},
@@ -178,17 +177,13 @@ impl RabbitSettler {
         }
     }
 
-    /// Waits until the broker has read all that was written: a proof of life too.
+    /// Waits until the broker has read all that was written. That is no proof of the ownership: the channel's process answers
+    /// without asking the queue.
     async fn confirm(&self, consumer: &Consumer, until: Instant) -> Result<(), BrokerError> {
-        let sent = self.shared.now();
         let late = || AmqpError::Timeout { what: "basic.qos", after: ANSWER_WITHIN };
         let answer = timeout_at(until, consumer.channel.round_trip()).await.unwrap_or_else(|_| Err(late()));
         // What was written before is of unknown fate, whatever became of the question.
-        answer.map_err(|error| failed(SETTLE, error, Certainty::Unknown))?;
-        if consumer.is_news(sent, self.shared.config.heartbeat / 4) {
-            self.shared.report(Report::Alive { queue: consumer.queue, channel: consumer.number, sent });
-        }
-        Ok(())
+        answer.map_err(|error| failed(SETTLE, error, Certainty::Unknown))
     }
 }
 

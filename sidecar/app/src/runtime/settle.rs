@@ -2,7 +2,7 @@
 
 use std::{mem, time::Duration};
 
-use lockstep_broker::{Broker, Settle};
+use lockstep_broker::{Broker, Settle, Settlement};
 use lockstep_core::Input;
 use lockstep_model::{Moment, QueueId};
 use tracing::warn;
@@ -46,6 +46,11 @@ impl Batches {
 impl<B: Broker, D: Deliver> Shell<B, D> {
     /// Settlements of one queue wait for the end of the turn, to be sent together.
     pub(super) fn put_to_batch(&mut self, queue: QueueId, settle: Settle) {
+        // A broker may take dead letters much later than acknowledgements, which must not wait for them.
+        if settle.settlement == Settlement::DeadLetter {
+            self.settling.push(work::settle(&self.settler, self.clock, queue, (vec![settle], true)));
+            return;
+        }
         let Some(entry) = self.queues.get_mut(queue) else { return };
         entry.waiting.push_back(settle);
         if entry.settling {
@@ -84,7 +89,7 @@ impl<B: Broker, D: Deliver> Shell<B, D> {
         }
         (entry.settling, entry.settle_from) = (true, now + GATHER);
         let batch: Vec<_> = entry.waiting.drain(..).collect();
-        self.settling.push(work::settle(&self.settler, self.clock, queue, batch));
+        self.settling.push(work::settle(&self.settler, self.clock, queue, (batch, false)));
         None
     }
 
@@ -105,8 +110,8 @@ impl<B: Broker, D: Deliver> Shell<B, D> {
                 self.metrics.commits.get_or_create(&label(result)).inc();
                 self.feed(Input::Committed { queue, epoch, position, result }, keeper);
             }
-            SettlingDone::Settle { queue, settled } => {
-                self.batch_done(queue, settled.len());
+            SettlingDone::Settle { queue, settled, alone } => {
+                self.batch_done(queue, settled.len(), alone);
                 for work::Settled { epoch, delivery, result, error } in settled {
                     let position = delivery.position;
                     if let Some(error) = error {
@@ -124,10 +129,13 @@ impl<B: Broker, D: Deliver> Shell<B, D> {
         }
     }
 
-    fn batch_done(&mut self, queue: QueueId, settled: usize) {
+    fn batch_done(&mut self, queue: QueueId, settled: usize, alone: bool) {
         let Some(entry) = self.queues.get_mut(queue) else { return };
-        entry.settling = false;
         entry.open = entry.open.saturating_sub(settled);
+        if alone {
+            return;
+        }
+        entry.settling = false;
         if !entry.waiting.is_empty() {
             self.batches.queues.push(queue);
             self.batches.due_at(entry.settle_at(self.clock.now()));

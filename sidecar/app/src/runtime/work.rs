@@ -43,8 +43,18 @@ pub(super) struct AttemptDone {
 /// The broker answered.
 #[derive(Debug)]
 pub(super) enum SettlingDone {
-    Commit { queue: QueueId, epoch: Epoch, position: Position, result: Result<(), BrokerError> },
-    Settle { queue: QueueId, settled: Vec<Settled> },
+    Commit {
+        queue: QueueId,
+        epoch: Epoch,
+        position: Position,
+        result: Result<(), BrokerError>,
+    },
+    /// `alone` = beside the queue's batches.
+    Settle {
+        queue: QueueId,
+        settled: Vec<Settled>,
+        alone: bool,
+    },
 }
 
 /// One settlement's answer.
@@ -113,7 +123,7 @@ pub(super) fn settle<S: Settler>(
     settler: &S,
     clock: Clock,
     queue: QueueId,
-    batch: Vec<Settle>,
+    (batch, alone): (Vec<Settle>, bool),
 ) -> BoxFuture<'static, SettlingDone> {
     let settler = settler.clone();
     Box::pin(async move {
@@ -130,7 +140,7 @@ pub(super) fn settle<S: Settler>(
         settled.extend(
             sent.into_iter().map(|(epoch, delivery)| Settled::of(epoch, delivery, results.next().flatten())),
         );
-        SettlingDone::Settle { queue, settled }
+        SettlingDone::Settle { queue, settled, alone }
     })
 }
 

@@ -167,6 +167,10 @@ impl Settler for MemorySettler {
     }
 
     async fn settle(&self, batch: Vec<Settle>) -> Vec<Result<(), BrokerError>> {
+        let takes = self.shared.look().options.dead_letter_takes;
+        if !takes.is_zero() && batch.iter().any(|settle| settle.settlement == crate::Settlement::DeadLetter) {
+            tokio::time::sleep(takes).await;
+        }
         self.shared.change(|state| batch.iter().map(|settle| state.settle(self.instance, settle)).collect())
     }
 }

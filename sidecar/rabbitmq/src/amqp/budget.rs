@@ -85,6 +85,15 @@ impl Budget {
         Reservation { budget: self.clone(), size: bytes(size), place }
     }
 
+    /// The same, where the messages before it will take the room within the limit first.
+    ///
+    /// Cancel safe: nothing is reserved.
+    pub async fn reserve_beyond(&self, size: u64) -> Reservation {
+        let size = size.saturating_add(GROWTH).min(LARGEST);
+        let place = self.wait(|| self.take_beyond(size).or_else(|| self.take(size))).await;
+        Reservation { budget: self.clone(), size: bytes(size), place }
+    }
+
     async fn wait<T>(&self, take: impl Fn() -> Option<T>) -> T {
         loop {
             let mut freed = pin!(self.shared.freed.notified());

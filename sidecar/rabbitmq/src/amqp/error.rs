@@ -228,6 +228,7 @@ impl AmqpError {
             end,
             Self::ClosedByServer(_)
                 | Self::ClosedByPeer
+                | Self::Protocol(_)
                 | Self::Io(_)
                 | Self::HeartbeatMissed { .. }
                 | Self::WriteStalled { .. }

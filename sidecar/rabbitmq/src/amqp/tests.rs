@@ -18,6 +18,11 @@ pub(crate) async fn connection() -> Connection {
     connected(&OpenConfig::default()).await.0
 }
 
+/// A channel whose broker hangs up at once.
+pub(crate) async fn channel() -> Channel {
+    with_channel(&OpenConfig::default()).await.2
+}
+
 /// A connection with a scripted broker at its other end.
 async fn connected(config: &OpenConfig) -> (Connection, Server) {
     let (ours, theirs) = tokio::io::duplex(64 * 1024);

@@ -107,3 +107,27 @@ async fn a_broker_that_takes_no_messages_is_told_until_it_does() {
     telling.await.unwrap();
     told(None).await;
 }
+
+#[tokio::test]
+async fn a_node_that_says_nothing_keeps_no_dead_letter_from_the_next() {
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let broker = crate::amqp::tests::broker::Broker::start().await;
+    let port = silent.local_addr().unwrap().port();
+    let nodes = vec![crate::Endpoint { port, ..broker.endpoint.clone() }, broker.endpoint.clone()];
+    let shared = Shared::new(Config { nodes, ..config() }, tokio::sync::mpsc::unbounded_channel().0);
+    let publisher = Publisher::default();
+    let moment = std::time::Duration::from_millis(100);
+    assert!(timeout_at(Instant::now() + moment, publisher.channel(&shared)).await.is_err());
+    let asked = async {
+        while broker.heard(20, 10) == 0 {
+            tokio::time::sleep(moment / 10).await;
+        }
+    };
+    // In less time than a node is waited for. It knows no confirms, so that there is no end.
+    tokio::select! {
+        _ = timeout_at(Instant::now() + moment * 29, publisher.channel(&shared)) => {
+            panic!("the first node was asked again")
+        }
+        () = asked => {}
+    }
+}

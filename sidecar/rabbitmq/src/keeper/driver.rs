@@ -6,7 +6,7 @@ mod source;
 #[cfg(test)]
 mod tests;
 
-use std::{future::Future, pin::Pin, sync::Arc};
+use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
 use lockstep_broker::{EpochClock, LeaseEvent, Outbox, QueueTable, SourceState, Wish};
@@ -15,7 +15,7 @@ use tokio::{sync::mpsc, time::sleep_until};
 use tracing::debug;
 
 use super::{
-    Report,
+    Awaited, Report,
     backoff::Backoff,
     jobs::{Done, Opened, jitter},
     verify::Verified,
@@ -24,9 +24,12 @@ use crate::{
     amqp::{AmqpError, Connection},
     consumer::{Consumer, End},
     machine::{Command, Context, Input, Machine},
-    problem::{Failure, Pace, Rank, of_channel},
+    problem::{Failure, Pace, Rank, of_channel, reason},
     shared::Shared,
 };
+
+/// So long at least, and for the acknowledgement timeout, it is told that a queue was taken back for it.
+const TIMED_OUT_FOR: Duration = Duration::from_secs(600);
 
 /// Inputs taken in one turn, beside the one that began it.
 const INPUTS_A_TURN: usize = 64;
@@ -61,8 +64,10 @@ struct Queue {
     /// The channel that consumes, or is being closed.
     consumer: Option<Arc<Consumer>>,
     verified: Option<Verified>,
-    /// The size of a body that had no room: the next channel begins when there is some.
-    awaited: Option<u64>,
+    /// A body that had no room: the next channel begins when there is some.
+    awaited: Option<Awaited>,
+    /// When the broker last took it back for a message that was not acknowledged in time.
+    timed_out: Option<Moment>,
 }
 
 /// The connection.
@@ -96,6 +101,7 @@ impl Driver {
                 consumer: None,
                 verified: None,
                 awaited: None,
+                timed_out: None,
             }
         };
         Self {
@@ -239,12 +245,11 @@ impl Driver {
 
     fn report(&mut self, report: Report) {
         match report {
-            Report::Alive { queue, channel, sent } => self.feed(queue, Input::Alive { channel, sent }),
             Report::Ended { queue, channel, end } => self.ended(queue, channel, &end),
-            Report::Rewind { queue, channel, size } => {
+            Report::Rewind { queue, channel, awaited } => {
                 let Some(entry) = self.queue(queue) else { return };
                 if entry.consumer.as_ref().is_some_and(|consumer| consumer.number == channel) {
-                    entry.awaited = size.or(entry.awaited);
+                    entry.awaited = awaited.or(entry.awaited);
                     self.feed(queue, Input::Rewind);
                 }
             }
@@ -268,8 +273,13 @@ impl Driver {
         // It may be another queue now.
         queue.verified = None;
         if let Some(problem) = failure.problem {
-            let name = Arc::clone(&queue.name);
-            shared.problems.set(Rank::Queue, &name, problem);
+            let rank = if problem.reason == reason::ACKNOWLEDGEMENT_TIMEOUT {
+                queue.timed_out = Some(shared.now());
+                Rank::TimedOut
+            } else {
+                Rank::Queue
+            };
+            shared.problems.set(rank, &queue.name, problem);
         }
         self.feed(id, Input::Ended { channel, open, pace: failure.pace });
     }
@@ -285,14 +295,16 @@ impl Driver {
             }
             Done::Opened { queue, channel, result } => self.opened(queue, channel, result),
             Done::Looked { queue, channel, sent, consumers, starved } => {
+                self.forget_timeout(queue);
                 self.feed(queue, Input::Looked { channel, sent, consumers, starved });
             }
             Done::Closed { queue, channel, sure } => {
                 if !sure {
                     self.drop_connection();
                 }
+                // It may be another channel by now.
                 if let Some(entry) = self.queue(queue) {
-                    entry.consumer = None;
+                    entry.consumer.take_if(|consumer| consumer.number == channel);
                 }
                 self.feed(queue, Input::Closed { channel });
             }
@@ -301,8 +313,19 @@ impl Driver {
                 self.leaving = Leaving::No;
                 self.told = None;
                 self.shared.problems.clear_all();
+                self.tell_prefetch();
                 self.outbox.push(LeaseEvent::Left);
             }
+        }
+    }
+
+    /// A timeout is over for the queue in a moment, and comes again: it is told for long enough to be seen.
+    fn forget_timeout(&mut self, id: QueueId) {
+        let shared = Arc::clone(&self.shared);
+        let Some(queue) = self.queue(id) else { return };
+        let told_for = TIMED_OUT_FOR.max(shared.config.acknowledgement_timeout);
+        if queue.timed_out.take_if(|since| shared.now().since(*since) >= told_for).is_some() {
+            shared.problems.clear(Rank::TimedOut, &queue.name);
         }
     }
 
@@ -311,7 +334,10 @@ impl Driver {
         let Some(queue) = self.queue(id) else { return };
         let Opened { consumer, deliveries, sent, verified } = match result {
             Ok(Some(opened)) => *opened,
-            Ok(None) => return self.feed(id, Input::Taken { channel }),
+            Ok(None) => {
+                shared.problems.clear(Rank::Queue, &queue.name);
+                return self.feed(id, Input::Taken { channel });
+            }
             Err(Failure { pace: Pace::Reconnect, .. }) => return,
             Err(Failure { pace, problem }) => {
                 if let Some(problem) = problem {
@@ -346,7 +372,10 @@ impl Driver {
         let rank = Rank::Queue;
         let consumers = match consumers {
             Ok(consumers) => {
-                shared.problems.clear(rank, &queue.name);
+                // Where a channel is opened next, that says whether anything is wrong still.
+                if consumers > 0 || !queue.machine.is_wanted() {
+                    shared.problems.clear(rank, &queue.name);
+                }
                 Ok(consumers)
             }
             Err(Failure { pace: Pace::Reconnect, .. }) => return,

@@ -6,9 +6,12 @@ use lockstep_broker::Problem;
 use lockstep_model::{Moment, QueueId, QueueName};
 use tokio::time::{sleep, timeout, timeout_at};
 
-use super::verify::{Verified, verify};
+use super::{
+    Awaited,
+    verify::{Verified, verify},
+};
 use crate::{
-    amqp::{AmqpError, Connection, Deliveries, Fields, OpenConfig, QueueInfo},
+    amqp::{AmqpError, Connection, Deliveries, Fields, OpenConfig, QueueInfo, Reservation},
     config::FilesStamp,
     consumer::Consumer,
     problem::{Failure, Pace, of_channel, of_connection, of_credentials, pace_of_connection, reason},
@@ -96,7 +99,7 @@ pub(super) struct Order {
     pub(super) contested: bool,
     /// A body of that size must have room. The prefetch stays: what the channel before gave back and this one does not take
     /// would come before what this one gives back.
-    pub(super) awaited: Option<u64>,
+    pub(super) awaited: Option<Awaited>,
     /// Known from an earlier channel of this connection.
     pub(super) verified: Option<Verified>,
 }
@@ -149,6 +152,26 @@ pub(super) async fn renewed(shared: Arc<Shared>, known: FilesStamp, due: Moment)
     Done::Renewed(timeout_at(config.clock.instant(due), changed).await.is_ok())
 }
 
+/// Waits for room for a body that had none.
+async fn room_for(shared: &Shared, awaited: Awaited, queue: &str) -> Result<Reservation, Failure> {
+    let Awaited { size, held_up } = awaited;
+    let reserve = async {
+        if held_up { shared.budget.reserve_beyond(size).await } else { shared.budget.reserve(size).await }
+    };
+    timeout(ROOM_WITHIN, reserve).await.map_err(|_| {
+        let problem = Problem {
+            reason: reason::NO_ROOM,
+            message: format!(
+                "queue {queue} waits for room for a message of {size} bytes: messages of other queues hold it"
+            ),
+            remedy: "see what blocks the other queues; smaller messages, or a group of its own for this queue, keep it \
+                     from waiting"
+                .to_owned(),
+        };
+        Failure { pace: Pace::Quick, problem: Some(problem) }
+    })
+}
+
 /// Opens a channel and consumes.
 pub(super) async fn open(shared: Arc<Shared>, connection: Connection, order: Order) -> Done {
     let (queue, channel) = (order.queue.0, order.channel);
@@ -164,10 +187,7 @@ async fn open_channel(
     let config = &shared.config;
     let name = Arc::clone(&order.queue.1);
     let room = match order.awaited {
-        Some(size) => {
-            let room = timeout(ROOM_WITHIN, shared.budget.reserve(size)).await;
-            Some(room.map_err(|_| Failure { pace: Pace::Quick, problem: None })?)
-        }
+        Some(awaited) => Some(room_for(shared, awaited, &name).await?),
         None => None,
     };
     let verified = match order.verified {

@@ -285,3 +285,22 @@ async fn a_release_waits_until_what_was_acknowledged_is_applied() {
     let handed_out = 300 - broker.left();
     assert_eq!(broker.given_back(), handed_out - 1, "the acknowledged one came back");
 }
+
+#[tokio::test]
+async fn a_body_without_room_comes_though_a_large_one_before_it_is_held() {
+    let big = vec![b'a'; 6_000];
+    let broker = Broker::with(&[&big, &vec![b'b'; 6_000], b"c"]).await;
+    let config = Config { ordering: Ordering::PerKey, bytes: 10_000, ..config_for(&broker) };
+    let mut member = Member::join(config);
+    let epoch = member.acquired().await;
+    // It is held: nothing is said of it.
+    assert_eq!(member.read(epoch).await.message.body[0], b'a');
+    member.wait("rewind", |event| matches!(event, LeaseEvent::Revoking { .. }).then_some(())).await;
+    member.keeper.release(QueueId(0), epoch);
+    let epoch = member.acquired().await;
+    let mut held = Vec::new();
+    for expected in b"abc" {
+        held.push(member.read(epoch).await);
+        assert_eq!(held.last().unwrap().message.body[0], *expected);
+    }
+}

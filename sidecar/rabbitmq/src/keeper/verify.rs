@@ -7,7 +7,7 @@ use crate::{
     config::Config,
     declaration::{Declaration, Learned, Probe, Value, Version, Wanted},
     management::{self, ManagementError},
-    problem::{Failure, Pace, of_channel, reason},
+    problem::{Failure, Pace, of_channel, permissions, reason},
 };
 
 /// What is known of a queue's declaration.
@@ -112,9 +112,8 @@ fn unverified(config: &Config, queue: &str, trouble: Option<&Problem>, dead_lett
              declaring the queue shows nothing to this user"
         ),
         remedy: format!(
-            "set management.url to one that answers, or permit declaring: rabbitmqctl set_permissions -p '{}' USER \
-             '^{queue}$' '^$' '^{queue}$'; or, when you are sure, set ownership: Assumed",
-            config.vhost
+            "set management.url to one that answers, or permit declaring: {}; or, when you are sure, set ownership: Assumed",
+            permissions(config, true)
         ),
     }
 }

@@ -20,8 +20,6 @@ pub(crate) enum Input {
     /// A look at the queue's consumers, asked for at `sent`, was answered, or not. `starved` = messages are ready, and none
     /// came to us who have room for them.
     Looked { channel: u64, sent: Moment, consumers: Option<u32>, starved: bool },
-    /// A settlement, written at `sent`, was answered.
-    Alive { channel: u64, sent: Moment },
     /// A channel that consumes came to an end. `open` = the consumer only.
     Ended { channel: u64, open: bool, pace: Pace },
     /// A channel is closed, as asked.

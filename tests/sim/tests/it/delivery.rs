@@ -59,6 +59,32 @@ async fn settlements_are_gathered_unless_a_broker_waits_for_them() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_dead_letter_that_the_broker_takes_late_holds_up_no_other_key() {
+    let takes = Duration::from_secs(4);
+    let options =
+        MemoryOptions { lookahead: Some(30), dead_letter_takes: takes, ..MemoryOptions::per_delivery() };
+    let world = World::new(options, OrderingMode::PerKey, 1);
+    world.app.behave(|id, _| match id {
+        "orders/0-0" => Plan::answer(422, Duration::ZERO),
+        _ => Plan::answer(200, Duration::from_millis(1)),
+    });
+    world.source.publish(world.source.queues()[0], Some("poisoned"), "{}");
+    // Fewer than the span, which ends at what is not settled.
+    world.publish(400, 8);
+    let mut config = world.config(7);
+    config.when_exhausted = WhenExhausted::DeadLetter;
+    let started = world.clock.now();
+    let member = world.member_with("a", config).await;
+    world.until_done().await;
+    assert_eq!(member.drain().await, Ended::Drained);
+    let records = world.source.records();
+    let accepted = records.iter().filter(|record| matches!(record.what, Happening::Accepted { .. }));
+    let took = accepted.map(|record| record.at).max().unwrap().since(started);
+    assert!(took < takes, "what was done waited for the dead letter: {took:?}");
+    assert_eq!(world.source.dead_letters().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn keys_run_side_by_side() {
     let world = World::log(OrderingMode::PerKey, 1);
     world.app.behave(|_, _| Plan::answer(200, Duration::from_millis(10)));

@@ -95,7 +95,7 @@ async fn nothing_is_written_after_its_last_moment() {
     };
     let late_commit = commit(&notes, clock, commit_of(last));
     let late_attempt = attempt(&Arc::new(notes.clone()), clock, AttemptId(1), request(last)).1;
-    let mixed = settle(&notes, clock, QueueId(0), vec![settle_of(1, last), settle_of(2, None)]);
+    let mixed = settle(&notes, clock, QueueId(0), (vec![settle_of(1, last), settle_of(2, None)], false));
     // The process stands still between the decision and the first poll.
     advance(Duration::from_secs(2)).await;
     let SettlingDone::Commit { result, .. } = late_commit.await else { panic!("a commit must be answered") };
@@ -128,7 +128,7 @@ async fn an_aborted_attempt_ends_without_an_answer() {
 async fn a_missing_answer_is_no_success() {
     let (notes, clock) = (Notes { answers: 2, ..Notes::default() }, Clock::new());
     let batch = (1..=3).map(|position| settle_of(position, None)).collect();
-    let SettlingDone::Settle { settled, .. } = settle(&notes, clock, QueueId(0), batch).await else {
+    let SettlingDone::Settle { settled, .. } = settle(&notes, clock, QueueId(0), (batch, false)).await else {
         panic!("a batch must be answered")
     };
     let results: Vec<_> = settled.iter().map(|settled| settled.result).collect();

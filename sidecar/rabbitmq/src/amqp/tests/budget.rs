@@ -47,3 +47,14 @@ async fn room_is_waited_for_a_moment_and_then_taken_beyond_the_limit_by_one_at_a
     budget.give(5010, Place::Beyond);
     assert_eq!(budget.held(), 0);
 }
+
+#[tokio::test]
+async fn room_that_those_before_it_will_not_take_lies_beyond_the_limit() {
+    let budget = Budget::new(10_000);
+    // What is held has given its room back, and takes it again on the next channel.
+    let reserved = budget.reserve_beyond(6000).await;
+    assert_eq!(budget.take(6000), WITHIN);
+    assert_eq!(reserved.spend(6000), Place::Beyond);
+    // Where another is there, room within the limit is better than none.
+    assert_eq!(budget.reserve_beyond(1000).await.spend(1000), Place::Within);
+}

@@ -11,7 +11,7 @@ use crate::{
     config::Ordering,
     consumer::Consumer,
     keeper::{
-        Report,
+        Awaited, Report,
         jobs::{self, Order},
     },
     machine::Command,
@@ -105,7 +105,10 @@ impl Driver {
         // What waits behind one that is held is in a line of its own.
         let held_up = config.ordering != Ordering::PerQueue && consumer.is_held_up(now);
         if old || held_up {
-            shared.report(Report::Rewind { queue: id, channel, size: consumer.without_room() });
+            // What is only old asks for no room: it may be taken by another queue's body for long.
+            let size = if held_up { consumer.without_room() } else { None };
+            let awaited = size.map(|size| Awaited { size, held_up });
+            shared.report(Report::Rewind { queue: id, channel, awaited });
         }
         self.jobs.push(Box::pin(jobs::look(shared, consumer)));
     }

@@ -5,7 +5,10 @@ use tokio::{sync::mpsc, time::advance};
 
 use super::*;
 use crate::{
-    amqp::tests::connection,
+    amqp::{
+        Close,
+        tests::{channel, connection},
+    },
     config::{Config, CredentialsSource, tests::config},
     keeper::jobs::connect,
 };
@@ -67,4 +70,57 @@ async fn refused_credentials_are_tried_again_slowly_and_at_once_when_they_have_c
         driver.done(done);
     }
     assert!(driver.shared.now().since(begun) <= Duration::from_secs(2));
+}
+
+/// A channel of that number consumes from the queue.
+async fn consuming(driver: &mut Driver, number: u64) {
+    let channel = channel().await;
+    let queue = &mut driver.queues[0];
+    let consumer = Consumer::new((queue.id, Arc::clone(&queue.name)), number, channel, (false, false, false));
+    queue.consumer = Some(Arc::new(consumer));
+}
+
+#[tokio::test]
+async fn the_end_of_an_old_channel_takes_nothing_from_the_new_one() {
+    let mut driver = driver(config());
+    consuming(&mut driver, 2).await;
+    let id = driver.queues[0].id;
+    driver.done(Done::Closed { queue: id, channel: 1, sure: true });
+    assert!(driver.queues[0].consumer.is_some());
+    driver.done(Done::Closed { queue: id, channel: 2, sure: true });
+    assert!(driver.queues[0].consumer.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_acknowledgement_timeout_is_told_longer_than_the_moment_that_it_costs() {
+    let mut driver = driver(Config { acknowledgement_timeout: Duration::from_secs(60), ..config() });
+    let id = driver.queues[0].id;
+    let text = "PRECONDITION_FAILED - delivery acknowledgement on channel 1 timed out".to_owned();
+    let close = AmqpError::ChannelClosed(Close { code: 406, text, class: 0, method: 0 });
+    driver.ended(id, 1, &End::Closed(close));
+    let told = |driver: &Driver| driver.shared.problems.first().map(|problem| problem.reason);
+    let looked =
+        Done::Looked { queue: id, channel: 2, sent: Moment::ZERO, consumers: Some(1), starved: false };
+    driver.done(Done::Counted { queue: id, consumers: Ok(0) });
+    advance(TIMED_OUT_FOR - Duration::from_secs(1)).await;
+    driver.forget_timeout(id);
+    assert_eq!(told(&driver), Some(reason::ACKNOWLEDGEMENT_TIMEOUT));
+    advance(Duration::from_secs(1)).await;
+    driver.done(looked);
+    assert_eq!(told(&driver), None);
+}
+
+#[tokio::test]
+async fn what_keeps_from_consuming_is_told_until_something_is_consumed() {
+    let mut driver = driver(config());
+    driver.feed_all(Input::Joined(true));
+    let id = driver.queues[0].id;
+    let refused = Close { code: 403, text: "ACCESS_REFUSED".to_owned(), class: 0, method: 0 };
+    let refused = of_channel(&AmqpError::ChannelClosed(refused), "q", &driver.shared.config);
+    driver.done(Done::Opened { queue: id, channel: 1, result: Err(refused) });
+    // A queue that can be counted may be one that can't be consumed.
+    driver.done(Done::Counted { queue: id, consumers: Ok(0) });
+    assert!(driver.shared.problems.first().is_some());
+    driver.done(Done::Counted { queue: id, consumers: Ok(1) });
+    assert_eq!(driver.shared.problems.first(), None);
 }
