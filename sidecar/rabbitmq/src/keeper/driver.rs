@@ -367,6 +367,7 @@ impl Driver {
     }
 
     fn counted(&mut self, id: QueueId, consumers: Result<u32, Failure>) {
+        self.forget_timeout(id);
         let shared = Arc::clone(&self.shared);
         let Some(queue) = self.queue(id) else { return };
         let rank = Rank::Queue;

@@ -95,9 +95,11 @@ async fn the_end_of_an_old_channel_takes_nothing_from_the_new_one() {
 async fn an_acknowledgement_timeout_is_told_longer_than_the_moment_that_it_costs() {
     let mut driver = driver(Config { acknowledgement_timeout: Duration::from_secs(60), ..config() });
     let id = driver.queues[0].id;
-    let text = "PRECONDITION_FAILED - delivery acknowledgement on channel 1 timed out".to_owned();
-    let close = AmqpError::ChannelClosed(Close { code: 406, text, class: 0, method: 0 });
-    driver.ended(id, 1, &End::Closed(close));
+    let timed_out = || {
+        let text = "PRECONDITION_FAILED - delivery acknowledgement on channel 1 timed out".to_owned();
+        End::Closed(AmqpError::ChannelClosed(Close { code: 406, text, class: 0, method: 0 }))
+    };
+    driver.ended(id, 1, &timed_out());
     let told = |driver: &Driver| driver.shared.problems.first().map(|problem| problem.reason);
     let looked =
         Done::Looked { queue: id, channel: 2, sent: Moment::ZERO, consumers: Some(1), starved: false };
@@ -108,6 +110,22 @@ async fn an_acknowledgement_timeout_is_told_longer_than_the_moment_that_it_costs
     advance(Duration::from_secs(1)).await;
     driver.done(looked);
     assert_eq!(told(&driver), None);
+    // Also when another has the queue by then.
+    driver.ended(id, 1, &timed_out());
+    advance(TIMED_OUT_FOR).await;
+    driver.done(Done::Counted { queue: id, consumers: Ok(1) });
+    assert_eq!(told(&driver), None);
+}
+
+#[tokio::test]
+async fn what_can_never_work_is_told_after_a_pause_too() {
+    let mut config = config();
+    config.prefetch.timeout = config.acknowledgement_timeout;
+    let mut driver = driver(config);
+    driver.tell_prefetch();
+    let told = driver.shared.problems.first();
+    driver.done(Done::Left);
+    assert!(told.is_some() && driver.shared.problems.first() == told);
 }
 
 #[tokio::test]
