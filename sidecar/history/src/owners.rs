@@ -12,9 +12,18 @@ pub(crate) fn check(model: &Model, rules: &Rules, verdict: &mut Verdict) {
     let mut open: BTreeMap<Line, Vec<&Post>> = BTreeMap::new();
     let mut costs: BTreeMap<(usize, Line), u64> = BTreeMap::new();
     for post in &model.posts {
+        let line = model.line(post, rules.order);
         if let Some(epoch) = post.epoch.filter(|_| !rules.shared) {
             let newest = newest.entry(&post.queue).or_default();
             if epoch < *newest {
+                // What was being sent when its owner was frozen leaves it when it wakes: one of the overlaps of that fault.
+                let fault =
+                    model.fault_before(&post.queue, post.start).filter(|(_, fault)| fault.overlaps > 0);
+                if let (Some((fault, _)), Some(line)) = (fault, line.clone()) {
+                    verdict.counts.overlaps += 1;
+                    *costs.entry((fault, line)).or_default() += 1;
+                    continue;
+                }
                 let newest = *newest;
                 verdict.found(Anomaly::StaleOwner, || {
                     format!("{} was sent under epoch {epoch} after {newest}", post.name())
@@ -22,7 +31,7 @@ pub(crate) fn check(model: &Model, rules: &Rules, verdict: &mut Verdict) {
             }
             *newest = (*newest).max(epoch);
         }
-        let Some(line) = model.line(post, rules.order) else { continue };
+        let Some(line) = line else { continue };
         let open = open.entry(line.clone()).or_default();
         open.retain(|other| runs_at(other, post.start, rules));
         for other in open.iter() {

@@ -86,20 +86,22 @@ pub(crate) struct Failure {
     pub(crate) problem: Option<Problem>,
 }
 
-/// The command that gives what the group needs, all of it: it replaces what was given before.
+/// The command that gives what the group needs, all of it: it replaces what was given before. Declaring is needed where nothing
+/// else shows how queues were declared.
 pub(crate) fn permissions(config: &Config, declaring: bool) -> String {
     let names: Vec<String> = config.queues.iter().map(|name| quoted(name)).collect();
     let queues = match &names[..] {
         [name] => format!("^{name}$"),
         names => format!("^({})$", names.join("|")),
     };
+    let declaring = declaring || (config.management.is_none() && !config.assumed);
     let configure = if declaring { queues.as_str() } else { "^$" };
     let write = if matches!(config.dead_letter, DeadLetter::Queue(_)) { r"^amq\.default$" } else { "^$" };
     format!("rabbitmqctl set_permissions -p '{}' USER '{configure}' '{write}' '{queues}'", config.vhost)
 }
 
 /// A name as a regular expression that matches nothing else.
-fn quoted(name: &str) -> String {
+pub(crate) fn quoted(name: &str) -> String {
     name.chars().fold(String::new(), |mut quoted, letter| {
         if r".+*?()[]{}|^$\".contains(letter) {
             quoted.push('\\');
@@ -176,9 +178,11 @@ pub(crate) fn of_connection(error: &AmqpError, config: &Config) -> Problem {
              are read again at each connect"
                 .to_owned(),
         ),
-        AmqpError::VhostRefused { text, .. } if text.contains("limit") => problem(
+        AmqpError::VhostRefused { text, .. } if text.contains("connection limit (") => problem(
             reason::CONNECTION_LIMIT,
-            "raise the limit: rabbitmqctl set_vhost_limits and set_user_limits (max-connections), or connect less".to_owned(),
+            "raise the limit (max-connections of rabbitmqctl set_vhost_limits or set_user_limits, connection_max of the \
+             node), or connect less"
+                .to_owned(),
         ),
         AmqpError::VhostRefused { .. } => problem(
             reason::VHOST_NOT_FOUND,

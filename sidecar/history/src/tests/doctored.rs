@@ -185,6 +185,28 @@ fn an_old_owner_that_sends_again_is_found() {
 }
 
 #[test]
+fn what_was_being_sent_at_a_freeze_may_leave_late_and_no_more() {
+    let run = |late: u64, overlaps| {
+        let mut script = Script::with_messages(4);
+        script.deliver(0..1);
+        script.fault(3, overlaps);
+        script.epoch = 2;
+        script.deliver(1..2);
+        script.epoch = 1;
+        for _ in 0..late {
+            let post = script.start(1, 1, "frozen");
+            script.end(post, Outcome::Broken);
+        }
+        script.epoch = 2;
+        script.deliver(2..4);
+        script
+    };
+    run(1, 1).is_clean();
+    run(1, 0).finds(Anomaly::StaleOwner);
+    run(2, 1).finds(Anomaly::Overlap);
+}
+
+#[test]
 fn several_owners_of_a_shared_queue_may_send_beside_each_other() {
     let mut script = Script::with_messages(3);
     script.epoch = 2;

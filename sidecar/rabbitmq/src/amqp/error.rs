@@ -96,9 +96,7 @@ pub enum AmqpError {
         text: String,
     },
     /// There is no such virtual host, or not for this user.
-    #[error(
-        "the broker refused the virtual host {vhost}: {text}; create it, or give the user permission to it"
-    )]
+    #[error("the broker refused the virtual host {vhost}: {text}")]
     VhostRefused {
         /// As configured.
         vhost: Arc<str>,

@@ -5,7 +5,7 @@ use lockstep_broker::Problem;
 use super::{Declaration, Kind, Version};
 use crate::{
     config::{Config, DeadLetter},
-    problem::reason,
+    problem::{quoted, reason},
 };
 
 /// What is wanted of a queue.
@@ -153,7 +153,7 @@ impl Wanted<'_> {
                 "lift it by a policy: rabbitmqctl set_policy -p '{}' --apply-to queues unlimited '^{}$' \
                  '{{\"delivery-limit\":-1}}' (and remove the argument x-delivery-limit), or {}",
                 self.config.vhost,
-                self.queue,
+                quoted(self.queue),
                 self.anew()
             )
         } else {

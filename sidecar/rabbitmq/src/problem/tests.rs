@@ -61,6 +61,7 @@ async fn permissions_are_given_for_all_that_the_group_needs() {
     let mut config = config();
     config.queues = vec!["exclusive-a".to_owned(), "b.c+".to_owned()];
     config.dead_letter = DeadLetter::Queue("dead".to_owned());
+    config.assumed = true;
     let expected = r"rabbitmqctl set_permissions -p '/' USER '^$' '^amq\.default$' '^(exclusive-a|b\.c\+)$'";
     for queue in &config.queues {
         let problem = of_channel(&closed(403, &refused(queue)), queue, &config).problem.unwrap();
@@ -70,6 +71,10 @@ async fn permissions_are_given_for_all_that_the_group_needs() {
         );
     }
     assert!(permissions(&config, true).contains(r"USER '^(exclusive-a|b\.c\+)$' "));
+    // Nothing else would show how the queues were declared.
+    config.assumed = false;
+    assert_eq!(permissions(&config, false), permissions(&config, true));
+    config.assumed = true;
     config.queues.pop();
     config.dead_letter = DeadLetter::Broker;
     assert!(permissions(&config, false).ends_with("USER '^$' '^$' '^exclusive-a$'"));
@@ -88,6 +93,14 @@ async fn what_keeps_from_connecting_has_a_reason_and_a_cure() {
         ),
         (
             AmqpError::VhostRefused { vhost: "/".into(), text: String::new() },
+            reason::VHOST_NOT_FOUND,
+            Pace::Slow,
+        ),
+        (
+            AmqpError::VhostRefused {
+                vhost: "/".into(),
+                text: "refused for user 'credit-limits'".to_owned(),
+            },
             reason::VHOST_NOT_FOUND,
             Pace::Slow,
         ),

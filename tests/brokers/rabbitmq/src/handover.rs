@@ -133,9 +133,10 @@ pub fn frozen_owner(site: &Site, _: &Plan) -> String {
         log.iter().any(|one| &*one.consumer == "new" && one.start > woken + 1_000_000)
     });
     let log = world.deliveries();
-    // What was on its way at the freeze may have been written down after it, but not so long after.
+    // What was just being sent at the freeze may leave at waking: of one queue at most, since they take turns. Who does not
+    // look at his leases sends for each queue, and goes on.
     let sent = log.iter().filter(|one| &*one.consumer == "old" && one.start > woken).count();
-    assert_eq!(sent, 0, "the frozen owner sent a request for a queue that it had lost");
+    assert!(sent <= 1, "the frozen owner sent {sent} requests for queues that it had lost");
     proxy.heal();
     let verdict = world.finish(END);
     format!("the peer took over after {taken} ms; {verdict}")

@@ -116,12 +116,14 @@ pub fn frozen_owner(site: &Site, plan: &Plan) -> String {
     let peer_epochs_hold =
         |log: &[Delivery]| log.iter().any(|one| &*one.consumer == "awake" && one.start > woken_at + 500_000);
     world.await_log("the peer goes on", Duration::from_secs(30), peer_epochs_hold);
-    // What was on its way at the freeze may have been written down after it, but not so long after.
+    // What was just being sent at the freeze may leave at waking: of one queue at most, since they take turns. Who does not
+    // look at his leases sends for each queue, and goes on.
     let sent = |log: &[Delivery]| {
         log.iter().filter(|one| &*one.consumer == "frozen" && one.start > woken_at).count()
     };
     // Its connections are still cut, so whatever it sends it sends without being an owner.
-    assert_eq!(sent(&world.deliveries()), 0, "the frozen owner sent a request for a queue that it had lost");
+    let sent = sent(&world.deliveries());
+    assert!(sent <= 1, "the frozen owner sent {sent} requests for queues that it had lost");
     proxies.iter().for_each(|(_, proxy)| proxy.heal());
     world.await_end(END);
     let verdict = world.judge(&Rules::new(Order::PerQueue), []);
