@@ -16,9 +16,12 @@ pub(crate) fn check(model: &Model, rules: &Rules, verdict: &mut Verdict) {
         if let Some(epoch) = post.epoch.filter(|_| !rules.shared) {
             let newest = newest.entry(&post.queue).or_default();
             if epoch < *newest {
-                // What was being sent when its owner was frozen leaves it when it wakes: one of the overlaps of that fault.
-                let fault =
-                    model.fault_before(&post.queue, post.start).filter(|(_, fault)| fault.overlaps > 0);
+                // What was being sent when its owner was frozen leaves it when it wakes, and is broken off at once: one of
+                // the overlaps of that fault. Who waits for its answer does not look at his lease.
+                let broken = matches!(post.end, Some((_, Outcome::Broken)));
+                let fault = model
+                    .fault_before(&post.queue, post.start)
+                    .filter(|(_, fault)| fault.overlaps > 0 && broken);
                 if let (Some((fault, _)), Some(line)) = (fault, line.clone()) {
                     verdict.counts.overlaps += 1;
                     *costs.entry((fault, line)).or_default() += 1;

@@ -186,7 +186,7 @@ fn an_old_owner_that_sends_again_is_found() {
 
 #[test]
 fn what_was_being_sent_at_a_freeze_may_leave_late_and_no_more() {
-    let run = |late: u64, overlaps| {
+    let run = |late: u64, overlaps, outcome: Outcome| {
         let mut script = Script::with_messages(4);
         script.deliver(0..1);
         script.fault(3, overlaps);
@@ -195,15 +195,16 @@ fn what_was_being_sent_at_a_freeze_may_leave_late_and_no_more() {
         script.epoch = 1;
         for _ in 0..late {
             let post = script.start(1, 1, "frozen");
-            script.end(post, Outcome::Broken);
+            script.end(post, outcome);
         }
         script.epoch = 2;
         script.deliver(2..4);
         script
     };
-    run(1, 1).is_clean();
-    run(1, 0).finds(Anomaly::StaleOwner);
-    run(2, 1).finds(Anomaly::Overlap);
+    run(1, 1, Outcome::Broken).is_clean();
+    run(1, 0, Outcome::Broken).finds(Anomaly::StaleOwner);
+    run(1, 1, Outcome::Answered(500)).finds(Anomaly::StaleOwner);
+    run(2, 1, Outcome::Broken).finds(Anomaly::Overlap);
 }
 
 #[test]

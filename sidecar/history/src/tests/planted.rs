@@ -120,7 +120,7 @@ fn plant(script: &mut Script, kind: u64, random: &mut Lcg) -> Anomaly {
             Anomaly::Overlap
         }
         6 => {
-            script.fault(2, 0);
+            script.fault(2, 1);
             script.epoch = 0;
             script.deliver(MESSAGES - 1..MESSAGES);
             Anomaly::StaleOwner

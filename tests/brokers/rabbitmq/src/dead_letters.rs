@@ -5,15 +5,13 @@ use std::time::Duration;
 use lockstep_history::{How, Order, Verdict};
 use lockstep_tests_support::{
     behaviour::{Act, Rule},
-    rabbitmq::{
-        Argument::{Flag, Number, Text},
-        Declaration, Outgoing, Taken,
-    },
+    rabbitmq::{Declaration, Outgoing, Taken},
     time::wait_until,
 };
 
 use crate::{
     plan::Plan,
+    site::limited,
     world::{Setting, Site, World},
 };
 
@@ -21,23 +19,11 @@ const END: Duration = Duration::from_secs(120);
 const RETRY: &str = "  retry: {maxAttempts: 3, whenExhausted: DeadLetter, backoff: {initialMilliseconds: 20, maxSeconds: 1}}\n";
 const DEAD: &str = "dead-by-broker";
 /// Both ways to lose its place: by us, and by the limit.
-const WITH_EXCHANGE: &Declaration = &[
-    ("x-queue-type", Text("quorum")),
-    ("x-single-active-consumer", Flag(true)),
-    ("x-delivery-limit", Number(20)),
-    ("x-dead-letter-exchange", Text("")),
-    ("x-dead-letter-routing-key", Text(DEAD)),
-];
+const WITH_EXCHANGE: &Declaration = &limited(20, DEAD);
 
 const BY_LIMIT: &str = "dead-by-limit";
 /// As many deliveries as a few lost connections cost.
-const LIMITED: &Declaration = &[
-    ("x-queue-type", Text("quorum")),
-    ("x-single-active-consumer", Flag(true)),
-    ("x-delivery-limit", Number(2)),
-    ("x-dead-letter-exchange", Text("")),
-    ("x-dead-letter-routing-key", Text(BY_LIMIT)),
-];
+const LIMITED: &Declaration = &limited(2, BY_LIMIT);
 
 fn poisoned<'a>(site: &'a Site, name: &str, setting: Setting) -> World<'a> {
     let mut world = World::new(site, name, setting, Duration::ZERO);

@@ -11,10 +11,7 @@ use std::{
 use lockstep_history::Order;
 use lockstep_tests_support::{
     behaviour::{Act, Rule},
-    rabbitmq::{
-        Argument::{Flag, Number, Text},
-        Declaration,
-    },
+    rabbitmq::Declaration,
     random::Random,
     time::{now_micros, wait_until},
 };
@@ -22,6 +19,7 @@ use lockstep_tests_support::{
 use crate::{
     bounds::{BROKER_BOUND, BROKER_BOUND_PER_KEY, CRASH_BOUND, CRASH_BOUND_PER_KEY, RESUME},
     plan::Plan,
+    site::limited,
     world::{Delivery, Setting, Site, World},
 };
 
@@ -33,13 +31,7 @@ const WORK: Duration = Duration::from_millis(10);
 /// Where the broker puts what came too often.
 const OVER_LIMIT: &str = "over-limit";
 /// A window of messages comes again with each fault: a few times each, until those before it are done.
-const LIMITED: &Declaration = &[
-    ("x-queue-type", Text("quorum")),
-    ("x-single-active-consumer", Flag(true)),
-    ("x-delivery-limit", Number(10)),
-    ("x-dead-letter-exchange", Text("")),
-    ("x-dead-letter-routing-key", Text(OVER_LIMIT)),
-];
+const LIMITED: &Declaration = &limited(10, OVER_LIMIT);
 
 /// Four queues that drop what comes too often.
 fn with_limit<'a>(site: &'a Site, name: &str) -> World<'a> {

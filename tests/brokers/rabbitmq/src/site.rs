@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use lockstep_tests_support::{
     brokers::{RabbitMqOptions, RabbitMqServers},
     rabbitmq::{
-        Argument::{Number, Text},
+        Argument::{self, Flag, Number, Text},
         Declaration, Node, ORDERED, ORDERED_WITHOUT_LIMIT,
     },
     stage::LOOK_EVERY,
@@ -18,6 +18,17 @@ pub const IDLE: Duration = Duration::from_secs(30);
 const SHARED: &Declaration = &[("x-queue-type", Text("quorum"))];
 const SHARED_WITHOUT_LIMIT: &Declaration =
     &[("x-queue-type", Text("quorum")), ("x-delivery-limit", Number(-1))];
+
+/// An ordered queue that gives up what came more often than so many times, to that queue.
+pub const fn limited(times: i64, dead: &'static str) -> [(&'static str, Argument); 5] {
+    [
+        ("x-queue-type", Text("quorum")),
+        ("x-single-active-consumer", Flag(true)),
+        ("x-delivery-limit", Number(times)),
+        ("x-dead-letter-exchange", Text("")),
+        ("x-dead-letter-routing-key", Text(dead)),
+    ]
+}
 
 /// Which servers a scenario wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
