@@ -413,7 +413,9 @@ impl Driver {
                  is taken",
                 self.shared.group, self.shared.config.client_id
             ),
-            remedy: "stop the other process, or give each its own --client-id".to_owned(),
+            remedy: "stop the other process, or give each its own --client-id; a broker may list one that was killed \
+                     for 130 s"
+                .to_owned(),
         }
     }
 }
