@@ -35,8 +35,9 @@ namesrv=$reach:$namesrv_port
 nodes=(namesrv broker-a broker-b)
 jars=$cache/rocketmq-$version
 
-# The servers write nowhere outside user.home and rocketmq.home.dir.
-java_flags=(-XX:+UseSerialGC "-Duser.home=$state" "-Drocketmq.home.dir=$state"
+# The servers write nowhere outside user.home, java.io.tmpdir and rocketmq.home.dir.
+home_flags=("-Duser.home=$state" "-Djava.io.tmpdir=$state/tmp")
+java_flags=(-XX:+UseSerialGC "${home_flags[@]}" "-Drocketmq.home.dir=$state"
   "-Drmq.logback.configurationFile=$state/conf/logback.xml"
   # 4.9 unmaps files by reflection, when it recovers from a crash too.
   --add-exports=java.base/sun.nio.ch=ALL-UNNAMED --add-opens=java.base/java.nio=ALL-UNNAMED
@@ -53,7 +54,7 @@ peer_classpath() { java_peer "$name-java-peer" "$here/java-peer"; }
 # --- configuration ---------------------------------------------------------
 
 write_conf() {
-  mkdir -p "$state/conf"
+  mkdir -p "$state/conf" "$state/tmp"
   # All loggers go to the node's output: queue locks too (logger RocketmqRebalanceLock).
   cat >"$state/conf/logback.xml" <<'XML'
 <configuration>
@@ -249,7 +250,8 @@ peer() {
   local class=$1 classpath
   shift
   classpath=$(peer_classpath)
-  exec java -Xms64m -Xmx256m -XX:+UseSerialGC "-Duser.home=$state" -cp "$classpath" "lockstep.peer.$class" "$@"
+  mkdir -p "$state/tmp"
+  exec java -Xms64m -Xmx256m -XX:+UseSerialGC "${home_flags[@]}" -cp "$classpath" "lockstep.peer.$class" "$@"
 }
 
 case ${1:-} in
