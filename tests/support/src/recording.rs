@@ -54,8 +54,7 @@ impl RecordingApp {
     /// When it does not take them.
     pub fn set_rules(&mut self, rules: Vec<Rule>) {
         self.rules = rules;
-        let text: String = self.rules.iter().map(|rule| format!("{rule}\n")).collect();
-        let answer = http::call(&self.address(), "PUT", "/rules", text.as_bytes());
+        let answer = http::call(&self.address(), "PUT", "/rules", self.rules_text().as_bytes());
         assert!(matches!(answer, Ok((200, _))), "the application takes no rules: {answer:?}");
     }
 
@@ -80,15 +79,16 @@ impl RecordingApp {
     /// Starts it again on its port, after a kill or a crash.
     pub fn restart(&mut self) {
         self.kill();
+        // They hold from the first request on, which may come before anybody could tell them.
+        let rules = self.log.with_extension("rules");
+        fs::write(&rules, self.rules_text()).unwrap();
         let mut command = Command::new(program("recording-app"));
-        command.arg(self.port.to_string()).arg(&self.log);
+        command.arg(self.port.to_string()).arg(&self.log).arg(rules);
         self.process = Some(Process::spawn("recording-app", &mut command, self.log.with_extension("out")));
         let address = self.address();
         wait_until("the application listens", Duration::from_secs(10), || {
             http::call(&address, "GET", "/health", b"").is_ok()
         });
-        let rules = self.rules.clone();
-        self.set_rules(rules);
     }
 
     /// What it wrote so far.
@@ -99,6 +99,10 @@ impl RecordingApp {
     /// The log file: other processes may append to it.
     pub fn log(&self) -> &Path {
         &self.log
+    }
+
+    fn rules_text(&self) -> String {
+        self.rules.iter().map(|rule| format!("{rule}\n")).collect()
     }
 
     fn address(&self) -> String {

@@ -146,6 +146,34 @@ fn a_killed_application_loses_nothing_that_it_answered() {
 }
 
 #[test]
+fn the_rules_hold_from_the_first_request_of_a_restarted_application() {
+    let folder = new_folder("support");
+    let mut app = RecordingApp::start(&folder, "app");
+    app.set_rules(vec![Rule::always(Act::Answer(500))]);
+    let address = format!("127.0.0.1:{}", app.port());
+    for position in 0..10 {
+        app.kill();
+        let first = thread::scope(|scope| {
+            let first = scope.spawn(|| first_answer(&address, position));
+            app.restart();
+            first.join().unwrap()
+        });
+        assert!(first.contains("500"), "{first}");
+    }
+}
+
+/// Posts until somebody answers.
+fn first_answer(address: &str, position: u64) -> String {
+    let end = Instant::now() + LIMIT;
+    loop {
+        assert!(Instant::now() < end, "nobody listens");
+        if TcpStream::connect(address).is_ok() {
+            return answer(&mut post(address, position, "x"));
+        }
+    }
+}
+
+#[test]
 fn a_crash_ends_the_application() {
     let folder = new_folder("support");
     let mut app = RecordingApp::start(&folder, "app");
