@@ -413,9 +413,10 @@ impl Driver {
                  is taken",
                 self.shared.group, self.shared.config.client_id
             ),
-            remedy: "stop the other process, or give each its own --client-id; a broker may list one that was killed \
-                     for 130 s"
-                .to_owned(),
+            remedy: format!(
+                "stop the other process, or give each its own --client-id; a broker may list one that was killed for {} s",
+                HALF_OPEN.as_secs()
+            ),
         }
     }
 }
