@@ -1,0 +1,1 @@
+//! OpenWire, the protocol of ActiveMQ: commands, messages and their bodies, without I/O.

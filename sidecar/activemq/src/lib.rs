@@ -1,0 +1,1 @@
+//! The ActiveMQ adapter, for Classic and Artemis over OpenWire.
