@@ -58,6 +58,13 @@ pub async fn handshake(
     connector.connect(name, stream).await.map_err(|error| TlsError::Handshake(Arc::new(error)))
 }
 
+/// Whether a stream failed because the peer refused us with an alert of TLS. With TLS 1.3 a server says only after the
+/// handshake that it does not take our certificate, so that the alert is met by whoever reads first.
+pub fn is_alert(error: &io::Error) -> bool {
+    let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());
+    matches!(cause, Some(rustls::Error::AlertReceived(_)))
+}
+
 async fn config(files: &TlsFiles) -> Result<ClientConfig, TlsError> {
     let roots = roots(files.ca.as_deref()).await?;
     let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))

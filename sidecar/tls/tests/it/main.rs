@@ -2,9 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that can't go on must say so and fail")]
 
-use std::{error::Error, fs, net::SocketAddr};
+use std::{error::Error, fs, io, net::SocketAddr};
 
-use lockstep_tls::{TlsError, TlsFiles, handshake, testing::Authority};
+use lockstep_tls::{TlsError, TlsFiles, handshake, is_alert, testing::Authority};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -66,7 +66,11 @@ async fn a_server_that_asks_for_a_certificate_gets_ours() {
     for identity in [None, Some(authority.identity())] {
         let error = hear(address, "localhost", &with(identity)).await.unwrap_err();
         assert!(error.to_string().contains("received fatal alert"), "{error}");
+        assert!(is_alert(error.downcast_ref().unwrap()));
     }
+    let other = TlsFiles { ca: Some(clients.ca()), identity: None };
+    let TlsError::Handshake(other) = refused(address, "localhost", &other).await else { panic!() };
+    assert!(!is_alert(&other) && !is_alert(&io::ErrorKind::InvalidData.into()));
 }
 
 #[tokio::test]
