@@ -88,13 +88,18 @@ impl Process {
         matches!(self.child.try_wait(), Ok(None))
     }
 
+    /// How it ended; `None` while it runs.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().ok().flatten()
+    }
+
     /// Waits until it ends by itself.
     ///
     /// # Panics
     /// When it does not within `limit`.
     pub fn wait(&mut self, limit: Duration) -> ExitStatus {
         let what = format!("{} ends", self.name);
-        wait_for(&what, limit, || self.child.try_wait().ok().flatten())
+        wait_for(&what, limit, || self.ended())
     }
 }
 

@@ -76,7 +76,10 @@ impl RecordingApp {
         self.process.as_ref()
     }
 
-    /// Starts it again on its port, after a kill or a crash.
+    /// Starts it again on its port, after a kill or a crash. It may have crashed anew when this returns, as its rules say.
+    ///
+    /// # Panics
+    /// When it ends of itself, or does not listen in time.
     pub fn restart(&mut self) {
         self.kill();
         // They hold from the first request on, which may come before anybody could tell them.
@@ -84,11 +87,15 @@ impl RecordingApp {
         fs::write(&rules, self.rules_text()).unwrap();
         let mut command = Command::new(program("recording-app"));
         command.arg(self.port.to_string()).arg(&self.log).arg(rules);
-        self.process = Some(Process::spawn("recording-app", &mut command, self.log.with_extension("out")));
+        let mut process = Process::spawn("recording-app", &mut command, self.log.with_extension("out"));
         let address = self.address();
-        wait_until("the application listens", Duration::from_secs(10), || {
-            http::call(&address, "GET", "/health", b"").is_ok()
+        wait_until("the application listens", Duration::from_secs(10), || match process.ended() {
+            // A consumer's request may come before ours.
+            Some(status) if status.code().is_none() => true,
+            Some(status) => panic!("the application ended with {status}: {}", process.output()),
+            None => http::call(&address, "GET", "/health", b"").is_ok(),
         });
+        self.process = Some(process);
     }
 
     /// What it wrote so far.

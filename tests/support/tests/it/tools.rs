@@ -154,7 +154,7 @@ fn the_rules_hold_from_the_first_request_of_a_restarted_application() {
     for position in 0..10 {
         app.kill();
         let first = thread::scope(|scope| {
-            let first = scope.spawn(|| first_answer(&address, position));
+            let first = scope.spawn(|| first_answer(&address, position, "x"));
             app.restart();
             first.join().unwrap()
         });
@@ -163,12 +163,12 @@ fn the_rules_hold_from_the_first_request_of_a_restarted_application() {
 }
 
 /// Posts until somebody answers.
-fn first_answer(address: &str, position: u64) -> String {
+fn first_answer(address: &str, position: u64, body: &str) -> String {
     let end = Instant::now() + LIMIT;
     loop {
         assert!(Instant::now() < end, "nobody listens");
         if TcpStream::connect(address).is_ok() {
-            return answer(&mut post(address, position, "x"));
+            return answer(&mut post(address, position, body));
         }
     }
 }
@@ -186,6 +186,23 @@ fn a_crash_ends_the_application() {
         app.history().events(),
         [Event::Start { .. }, Event::End { outcome: Outcome::Broken, .. }]
     ));
+}
+
+#[test]
+fn a_restarted_application_may_crash_before_it_was_seen_listening() {
+    let folder = new_folder("support");
+    let mut app = RecordingApp::start(&folder, "app");
+    app.set_rules(vec![Rule::body("poison", Act::Crash)]);
+    let address = format!("127.0.0.1:{}", app.port());
+    for position in 0..10 {
+        app.kill();
+        thread::scope(|scope| {
+            let first = scope.spawn(|| first_answer(&address, position, "poison"));
+            app.restart();
+            assert_eq!(first.join().unwrap(), "");
+        });
+        wait_until("it is gone", LIMIT, || !app.is_running());
+    }
 }
 
 /// A server that sends back what it gets.
