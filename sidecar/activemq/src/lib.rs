@@ -1,1 +1,3 @@
 //! The ActiveMQ adapter, for Classic and Artemis over OpenWire.
+
+mod client;
