@@ -24,7 +24,8 @@ use std::time::Duration;
 
 pub(crate) use answer::Answer;
 pub(crate) use budget::Budget;
-pub(crate) use config::{Credentials, Endpoint, OpenConfig};
+pub(crate) use config::OpenConfig;
+pub use config::{Credentials, Endpoint};
 pub(crate) use connection::{BrokerFacts, Connection, Product};
 pub(crate) use consumer::{Ack, AckVerdict, Consumer, Deliveries, Outgoing, Subscription};
 pub(crate) use delivery::{DeliveryEvent, Dispatch, Undecodable};

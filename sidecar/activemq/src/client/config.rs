@@ -15,13 +15,13 @@ const MAX_FRAME: u32 = 100 * 1024 * 1024;
 
 /// Where a broker listens.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Endpoint {
+pub struct Endpoint {
     /// Name or address; with TLS the certificate must be for it.
-    pub(crate) host: String,
+    pub host: String,
     /// 61616 by custom, 61617 with TLS.
-    pub(crate) port: u16,
+    pub port: u16,
     /// Whether TLS is spoken there.
-    pub(crate) tls: bool,
+    pub tls: bool,
 }
 
 impl fmt::Display for Endpoint {
@@ -69,11 +69,11 @@ impl Default for OpenConfig {
 
 /// Who we are, as a broker is told.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Credentials {
+pub struct Credentials {
     /// In the open.
-    pub(crate) username: String,
+    pub username: String,
     /// Never shown.
-    pub(crate) password: Arc<str>,
+    pub password: Arc<str>,
 }
 
 impl fmt::Debug for Credentials {
