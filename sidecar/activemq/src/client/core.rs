@@ -1,7 +1,9 @@
 //! What is known of one connection: its consumers, what goes out, and what waits. No I/O: frames in, frames out.
 
+mod slot;
+
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::BTreeMap,
     task::{Context, Poll, Waker},
     time::Duration,
 };
@@ -10,6 +12,7 @@ use bytes::{Buf, BytesMut};
 use tokio::{sync::oneshot, time::Instant};
 use tracing::{debug, warn};
 
+use self::slot::Slot;
 use super::{
     Ack, Budget, ClientError, DeliveryEvent, Destination, Outgoing, Subscription,
     answer::{Asker, Due},
@@ -17,9 +20,6 @@ use super::{
     frames::{Frame, FrameReader},
     wire::{self, Incoming, Wire},
 };
-
-/// Events that a consumer may have untaken at most, far more than is ever asked for.
-const INBOX_MOST: usize = 8192;
 
 /// Whom an answer is for.
 #[derive(Debug)]
@@ -41,17 +41,6 @@ enum Life {
     /// The broker has said that it is closed, and our farewell is being written; given up at the moment.
     Leaving(Instant),
     Ended(ClientError),
-}
-
-/// One consumer.
-#[derive(Debug)]
-struct Slot {
-    destination: Destination,
-    inbox: VecDeque<DeliveryEvent>,
-    /// Of the task that takes.
-    waker: Option<Waker>,
-    /// Why nothing comes any more.
-    end: Option<ClientError>,
 }
 
 /// See the module.
@@ -239,15 +228,10 @@ impl Core {
 
     fn deliver(&mut self, consumer: i64, event: DeliveryEvent) -> Result<(), ClientError> {
         // What was on its way when we closed a consumer goes back to the queue by itself.
-        let Some(slot) = self.consumers.get_mut(&consumer).filter(|slot| slot.end.is_none()) else {
+        let Some(slot) = self.consumers.get_mut(&consumer).filter(|slot| slot.ended().is_none()) else {
             return Ok(());
         };
-        if slot.inbox.len() >= INBOX_MOST {
-            return Err(wire::broken("more messages than were asked for"));
-        }
-        slot.inbox.push_back(event);
-        slot.wake();
-        Ok(())
+        slot.arrived(event)
     }
 
     // What the handles ask.
@@ -272,7 +256,7 @@ impl Core {
     fn slot(&mut self, number: i64) -> Result<&mut Slot, ClientError> {
         self.check_open()?;
         let slot = self.consumers.get_mut(&number).ok_or_else(|| ClientError::ClosedByUs.afterwards())?;
-        slot.end.as_ref().map_or(Ok(()), |end| Err(end.afterwards()))?;
+        slot.ended().map_or(Ok(()), |end| Err(end.afterwards()))?;
         Ok(slot)
     }
 
@@ -296,7 +280,7 @@ impl Core {
         number: i64,
         write: impl FnOnce(&Wire, &mut BytesMut, i32, &Destination) -> Result<(), ClientError>,
     ) -> Result<(), ClientError> {
-        let destination = self.slot(number)?.destination.clone();
+        let destination = self.slot(number)?.destination().clone();
         let command = self.next_command();
         write(&self.wire, &mut self.out, command, &destination)?;
         self.waiting.insert(command, Waiting::Consumer(number));
@@ -330,9 +314,7 @@ impl Core {
         let number = self.last_consumer + 1;
         let due = self.ask(|wire, out, command| wire.consumer(out, command, number, &subscription))?;
         self.last_consumer = number;
-        let slot =
-            Slot { destination: subscription.destination, inbox: VecDeque::new(), waker: None, end: None };
-        self.consumers.insert(number, slot);
+        self.consumers.insert(number, Slot::new(subscription.destination));
         Ok((number, due))
     }
 
@@ -357,10 +339,9 @@ impl Core {
     /// Closes a consumer; the answer says when the broker has.
     pub(super) fn close_consumer(&mut self, number: i64, last: i64) -> Result<Due, ClientError> {
         self.check_open()?;
-        let Some(slot) = self.consumers.remove(&number) else {
+        if self.consumers.remove(&number).is_none() {
             return Err(ClientError::ClosedByUs.afterwards());
-        };
-        slot.leave();
+        }
         self.ask(|wire, out, command| {
             wire.remove_consumer(out, command, number, last);
             Ok(())
@@ -400,7 +381,7 @@ impl Core {
             return Poll::Ready(event);
         }
         if let Some(slot) = self.consumers.get_mut(&number) {
-            slot.waker = Some(context.waker().clone());
+            slot.watch(context.waker());
         }
         Poll::Pending
     }
@@ -413,29 +394,6 @@ impl Core {
             };
             return Some(DeliveryEvent::Closed(reason));
         };
-        match &slot.end {
-            Some(reason) => Some(DeliveryEvent::Closed(reason.clone())),
-            None => slot.inbox.pop_front(),
-        }
-    }
-}
-
-impl Slot {
-    /// Nothing comes any more; the first reason stays.
-    fn end(&mut self, reason: &ClientError) {
-        self.inbox.clear();
-        self.end.get_or_insert_with(|| reason.clone());
-        self.wake();
-    }
-
-    /// Wakes whoever waits for a consumer that is closed.
-    fn leave(mut self) {
-        self.wake();
-    }
-
-    fn wake(&mut self) {
-        if let Some(waker) = self.waker.take() {
-            waker.wake();
-        }
+        slot.next()
     }
 }
