@@ -149,10 +149,12 @@ pub const CEL_RULES: &[CelRule] = &[
     rule("ManagementUrl", "source.rabbitmq.management.url", url!("https?"), "must be like 'http://rabbit.mq:15672', with nothing behind"),
     rule("ManagementUrlCredentials", "source.rabbitmq.management.url", NO_CREDENTIALS, CREDENTIALS),
 
-    rule("ActiveMqUrl", "source.activemq.urls.[]", url!("tcp|ssl"), "must be like 'tcp://activemq.mq:61616' or 'ssl://activemq.mq:61617', with nothing behind"),
+    rule("ActiveMqUrl", "source.activemq.urls.[]", url!("tcp|ssl"), "must be like 'tcp://activemq.mq:61616' or 'ssl://activemq.mq:61617', with nothing behind; list each broker of a failover:(...) by itself"),
     rule("ActiveMqUrlCredentials", "source.activemq.urls.[]", NO_CREDENTIALS, CREDENTIALS),
-    rule("ActiveMqQueuesOnce", "source.activemq.queues", listed_once!(), LISTED_ONCE_TOLD),
     rule("ActiveMqQueueNotBlank", "source.activemq.queues.[]", NOT_BLANK, NOT_BLANK_TOLD),
+    // What may stand behind the '?' is judged by the contract, which names the field that says it.
+    rule("ActiveMqQueueName", "source.activemq.queues.[]", r"!self.matches(r'^[^?]*([*>,]|://)')",
+        "must be one queue's name; list each queue of a wildcard ('*', '>') or of a list with commas by itself, and write no 'queue://'"),
 
     told_at(rule("KeyHeaderMissing", "ordering.key", "self.from != 'Header' || has(self.header)",
         "is missing for from: Header; give the name of the message property that holds the key"), ".header"),
@@ -218,6 +220,8 @@ pub(crate) fn bounds() -> [(&'static str, Value); 26] {
     let address = json!({ "maxLength": 320 });
     let url = json!({ "maxLength": 340 });
     let queue = json!({ "minLength": 1, "maxLength": 255 });
+    // A name, and a selector behind it.
+    let queue_and_options = json!({ "minLength": 1, "maxLength": 4608 });
     let text = json!({ "minLength": 1, "maxLength": 4096 });
     let name = json!({ "minLength": 1, "maxLength": 255 });
     let path = json!({ "maxLength": 1024 });
@@ -234,10 +238,10 @@ pub(crate) fn bounds() -> [(&'static str, Value); 26] {
         ("source.rocketmq.subscriptions.[].tags", text.clone()),
         ("source.rocketmq.subscriptions.[].sql", text),
         ("source.rabbitmq.urls.[]", url.clone()),
-        ("source.rabbitmq.queues.[]", queue.clone()),
+        ("source.rabbitmq.queues.[]", queue),
         ("source.rabbitmq.management.url", url.clone()),
         ("source.activemq.urls.[]", url),
-        ("source.activemq.queues.[]", queue),
+        ("source.activemq.queues.[]", queue_and_options),
         ("delivery.containerName", json!({ "maxLength": 63 })),
         ("delivery.host", json!({ "maxLength": 255 })),
         ("delivery.path", path.clone()),

@@ -47,10 +47,10 @@ pub struct TooLong {
 pub fn needs_assignment(group: &ConsumerGroup) -> Option<Vec<String>> {
     let queues = match group.spec.source.kind()? {
         SourceKind::RocketMq(_) => return None,
-        SourceKind::RabbitMq(source) => &source.queues,
-        SourceKind::ActiveMq(source) => &source.queues,
+        SourceKind::RabbitMq(source) => source.queues.clone(),
+        SourceKind::ActiveMq(source) => source.queue_names(),
     };
-    (queues.len() > 1).then(|| queues.clone())
+    (queues.len() > 1).then_some(queues)
 }
 
 /// Gives each queue to one member; every member is in the answer, one with nothing to take with an empty list.

@@ -174,7 +174,7 @@ fn source(kind: SourceKind<'_>) -> String {
     match kind {
         SourceKind::RocketMq(source) => format!("rocketmq/{}", source.consumer_group),
         SourceKind::RabbitMq(source) => format!("rabbitmq/{}", queues(&source.queues)),
-        SourceKind::ActiveMq(source) => format!("activemq/{}", queues(&source.queues)),
+        SourceKind::ActiveMq(source) => format!("activemq/{}", queues(&source.queue_names())),
     }
 }
 

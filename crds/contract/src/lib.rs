@@ -1,6 +1,7 @@
 //! What the operator and the sidecar must agree on: the sidecar's part of the ConsumerGroup resource, and the names,
 //! ports, paths and documents through which the two meet. No I/O, no kube.
 
+mod activemq;
 mod conditions;
 mod delivery;
 mod heat;
@@ -18,6 +19,7 @@ mod yaml;
 pub mod defaults;
 pub mod names;
 
+pub use activemq::queue_name;
 pub use conditions::{ConditionStatus, ConditionType, Reason};
 pub use delivery::{
     Backoff, BackoffPolicy, Delivery, Format, HealthCheck, OnDataLoss, Port, Retry, Signing, StatusCodes,
@@ -28,8 +30,8 @@ pub use mistake::{Mistake, Mistakes, Rule, Warning};
 pub use parse::{Parsed, Strictness, parse, parse_mounted};
 pub use schema::schema_of;
 pub use source::{
-    ActiveMq, ActiveMqMode, Management, QueueOwnership, RabbitMq, RocketMq, SecretKeyRef, SecretRef, Source,
-    SourceKind, StartPosition, StartPositionType, Subscription, Tls, TlsMode,
+    ActiveMq, ActiveMqMode, ActiveMqQueue, Management, QueueOwnership, RabbitMq, RocketMq, SecretKeyRef,
+    SecretRef, Source, SourceKind, StartPosition, StartPositionType, Subscription, Tls, TlsMode,
 };
 pub use spec::{
     API_VERSION, ConsumerGroup, ConsumerGroupSpec, DeadLetter, DeadLetterPolicy, Drain, KIND, KeyFrom,

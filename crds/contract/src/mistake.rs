@@ -71,6 +71,12 @@ rules! {
     TopicName,
     /// A topic or queue is listed once.
     ListedOnce,
+    /// A queue of ActiveMQ is named by itself: no wildcard, no list, no topic.
+    QueueName,
+    /// Behind the name of a queue of ActiveMQ stands at most a selector.
+    QueueOptions,
+    /// At most one of `selector` and a queue's own.
+    OneSelector,
     /// At most one of `tags` and `sql`.
     OneFilter,
     /// Tags are parted by `||`.

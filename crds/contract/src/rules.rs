@@ -1,6 +1,7 @@
 //! What a schema can't say: how texts are built, and what hangs together over several fields. Each rule looks at a
 //! value only when it has the right type, since anything else is a mistake already.
 
+mod activemq;
 mod delivery;
 mod source;
 mod texts;
@@ -86,11 +87,11 @@ fn kind(root: &At<'_>, out: &mut Collector) {
     }
 }
 
-/// Each text of a list stands in it once.
-fn listed_once<'a>(list: impl Iterator<Item = At<'a>>, out: &mut Collector) {
+/// What each text of a list names stands in it once.
+fn listed_once<'a>(list: impl Iterator<Item = At<'a>>, named: fn(&str) -> &str, out: &mut Collector) {
     let mut seen = Vec::new();
     for at in list {
-        let Some(text) = at.text() else { continue };
+        let Some(text) = at.text().map(named) else { continue };
         if seen.contains(&text) {
             let problem = format!("is \"{}\", which is listed before", shortened(text));
             out.add(Rule::ListedOnce, &at.path, problem, "remove one of the two entries");

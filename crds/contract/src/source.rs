@@ -180,13 +180,14 @@ pub struct ActiveMq {
     /// The brokers as `tcp://host:port`, or `ssl://host:port` with TLS, without user and password.
     #[schemars(length(min = 1, max = 16))]
     pub urls: Vec<String>,
-    /// The queues to consume, each at most once.
+    /// The queues to consume, each at most once; no wildcards. Behind a name may stand a selector of its own:
+    /// `orders?consumer.selector=amount > 100`, percent-encoded where it holds `%`, `&` or `+`.
     #[schemars(length(min = 1, max = 256))]
     pub queues: Vec<String>,
     /// How deliveries come.
     #[serde(default)]
     pub mode: ActiveMqMode,
-    /// A JMS selector, for example `amount > 100`. Absent = every message.
+    /// A JMS selector for all queues, for example `amount > 100`. Absent = every message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 4096))]
     pub selector: Option<String>,
@@ -198,8 +199,17 @@ pub enum ActiveMqMode {
     /// One at a time, each asked for: keeps order with every broker setting.
     #[default]
     Pull,
-    /// Ahead of need: faster; `PerQueue` needs a broker that dispatches in strict order.
+    /// Ahead of need: faster; `PerQueue` needs a broker that dispatches in strict order (`strictOrderDispatch`).
     Push,
+}
+
+/// One queue of ActiveMQ, as it is consumed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ActiveMqQueue {
+    /// Its name, without options.
+    pub name: String,
+    /// The JMS selector that holds for it. `None` = every message.
+    pub selector: Option<String>,
 }
 
 /// A Secret in the same namespace.

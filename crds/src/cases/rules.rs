@@ -66,8 +66,10 @@ pub(super) const CEL: &[Case] = &[
     told(cel("ManagementUrlCredentials", Rabbit, "{}", "spec: {source: {rabbitmq: {management: {url: 'http://me@rabbit:15672'}}}}"), "spec.source.rabbitmq.management.url", "into a Secret"),
     told(cel("ActiveMqUrl", Active, "spec: {source: {activemq: {urls: ['tcp://[::1]:61616/']}}}", "spec: {source: {activemq: {urls: ['tcp://a:0']}}}"), "spec.source.activemq.urls[0]", "tcp://activemq.mq:61616"),
     told(cel("ActiveMqUrlCredentials", Active, "{}", "spec: {source: {activemq: {urls: ['tcp://me@a:1']}}}"), "spec.source.activemq.urls[0]", "into a Secret"),
-    told(cel("ActiveMqQueuesOnce", Active, "spec: {source: {activemq: {queues: [a, b]}}}", "spec: {source: {activemq: {queues: [a, a]}}}"), "spec.source.activemq.queues", "remove one"),
     told(cel("ActiveMqQueueNotBlank", Active, "spec: {source: {activemq: {queues: [a]}}}", "spec: {source: {activemq: {queues: [' ']}}}"), "spec.source.activemq.queues[0]", "blank"),
+    told(cel("ActiveMqQueueName", Active, "spec: {source: {activemq: {queues: ['orders::eu', Consumer.shop.VirtualTopic.orders]}}}", "spec: {source: {activemq: {queues: ['orders.>']}}}"), "spec.source.activemq.queues[0]", "by itself"),
+    told(cel("ActiveMqQueueName", Active, "spec: {source: {activemq: {queues: [\"a?consumer.selector=b * 2 > 1 AND c IN ('x', 'y')\"]}}}", "spec: {source: {activemq: {queues: ['a,b']}}}"), "spec.source.activemq.queues[0]", "by itself"),
+    told(cel("ActiveMqQueueName", Active, "{}", "spec: {source: {activemq: {queues: ['queue://a?consumer.selector=b = 1']}}}"), "spec.source.activemq.queues[0]", "queue://"),
     told(cel("KeyHeaderMissing", Rocket, "spec: {ordering: {key: {from: Header, header: customer}}}", "spec: {ordering: {key: {from: Header}}}"), "spec.ordering.key.header", "give the name"),
     told(cel("KeyHeaderNeedless", Rocket, "spec: {ordering: {key: {from: Native}}}", "spec: {ordering: {key: {header: customer}}}"), "spec.ordering.key.header", "remove it"),
     told(cel("ContainerName", Rocket, "spec: {delivery: {containerName: app}}", "spec: {delivery: {containerName: App}}"), "spec.delivery.containerName", "a container's name"),
@@ -144,6 +146,11 @@ pub(super) const SCHEMA: &[Case] = &[
 pub(super) const OPERATOR: &[Case] = &[
     told(invalid(Rule::Address, Rocket, "{}", "spec: {source: {rocketmq: {nameServers: ['[::::]:9876']}}}"), "spec.source.rocketmq.nameServers[0]", "host:port"),
     told(invalid(Rule::Url, Rabbit, "{}", "spec: {source: {rabbitmq: {urls: ['amqp://[::::]:5672']}}}"), "spec.source.rabbitmq.urls[0]", "write it like"),
+    told(invalid(Rule::ListedOnce, Active, "spec: {source: {activemq: {queues: [a, b]}}}", "spec: {source: {activemq: {queues: [a, 'a?consumer.selector=b = 1']}}}"), "spec.source.activemq.queues[1]", "remove one"),
+    told(invalid(Rule::QueueOptions, Active, "spec: {source: {activemq: {queues: ['a?consumer.selector=b = 1']}}}", "spec: {source: {activemq: {queues: ['a?consumer.prefetchSize=1']}}}"), "spec.source.activemq.queues[0]", "delivery.maxInFlight"),
+    told(invalid(Rule::QueueOptions, Active, "{}", "spec: {source: {activemq: {queues: ['a?consumer.exclusive=true']}}}"), "spec.source.activemq.queues[0]", "ordering.mode"),
+    told(invalid(Rule::QueueOptions, Active, "{}", "spec: {source: {activemq: {queues: ['a?jms.x=true']}}}"), "spec.source.activemq.queues[0]", "jms.x"),
+    told(invalid(Rule::OneSelector, Active, "spec: {source: {activemq: {selector: b = 1}}}", "spec: {source: {activemq: {queues: ['a?consumer.selector=b = 1'], selector: b = 1}}}"), "spec.source.activemq.queues[0]", "keep one"),
     told(invalid(Rule::Host, Rocket, "spec: {delivery: {host: '[::1]'}}", "spec: {delivery: {host: '[::::]'}}"), "spec.delivery.host", "host's name or address"),
     told(invalid(Rule::Length, Rocket, "spec: {source: {rocketmq: {subscriptions: [{topic: a, sql: \"b = 'é'\"}]}}}", "spec: {source: {rocketmq: {subscriptions: [{topic: a, sql: \"b = 'LONG'\"}]}}}"), "spec.source.rocketmq.subscriptions[0].sql", "at most 4096 bytes"),
 ];

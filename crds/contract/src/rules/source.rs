@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{At, listed_once, texts};
+use super::{At, activemq, listed_once, texts};
 use crate::{
     Rule, defaults,
     mistake::Collector,
@@ -46,13 +46,12 @@ pub(super) fn check(spec: &At<'_>, out: &mut Collector) {
     let tls = source.get("tls").is_given();
     let rabbitmq = source.get("rabbitmq");
     urls(&rabbitmq, ["amqp", "amqps"], "amqp://rabbit.mq:5672", tls, out);
-    listed_once(rabbitmq.get("queues").items(), out);
+    listed_once(rabbitmq.get("queues").items(), |text| text, out);
     queues(&rabbitmq, out);
     texts::url(&rabbitmq.get("management").get("url"), &["http", "https"], "http://rabbit.mq:15672", out);
     let activemq = source.get("activemq");
     urls(&activemq, ["tcp", "ssl"], "tcp://activemq.mq:61616", tls, out);
-    listed_once(activemq.get("queues").items(), out);
-    queues(&activemq, out);
+    activemq::check(&activemq, out);
 
     texts::secret_ref(&source.get("credentialsSecretRef"), out);
     texts::secret_ref(&source.get("tls").get("caSecretRef"), out);
@@ -78,7 +77,7 @@ fn rocketmq(rocketmq: &At<'_>, out: &mut Collector) {
     }
     group_name(&rocketmq.get("consumerGroup"), out);
     let subscriptions = rocketmq.get("subscriptions");
-    listed_once(subscriptions.items().map(|subscription| subscription.get("topic")), out);
+    listed_once(subscriptions.items().map(|subscription| subscription.get("topic")), |text| text, out);
     for subscription in subscriptions.items() {
         topic_name(&subscription.get("topic"), out);
         filter(&subscription, out);
@@ -172,6 +171,9 @@ fn start(start: &At<'_>, out: &mut Collector) {
 fn urls(kind: &At<'_>, schemes: [&str; 2], example: &str, tls: bool, out: &mut Collector) {
     let [plain, secure] = schemes;
     for at in kind.get("urls").items() {
+        if activemq::composite_url(&at, out) {
+            continue;
+        }
         let Some(scheme) = texts::url(&at, &schemes, example, out) else { continue };
         if scheme == secure && !tls {
             let remedy = format!("give `source.tls: {{mode: Verify}}`, or write `{plain}://`");
@@ -192,7 +194,7 @@ fn urls(kind: &At<'_>, schemes: [&str; 2], example: &str, tls: bool, out: &mut C
 fn queues(kind: &At<'_>, out: &mut Collector) {
     for at in kind.get("queues").items() {
         let Some(text) = at.text() else { continue };
-        // AMQP's short string; ActiveMQ's names are shorter in practice.
+        // AMQP's short string.
         if text.trim().is_empty() || text.len() > 255 {
             let problem =
                 if text.len() > 255 { format!("has {} bytes", text.len()) } else { "is empty".to_owned() };

@@ -51,7 +51,8 @@ fn which_sources_need_it() {
     let queues = |source| needs_assignment(&group(source));
     let several = Some(vec!["a".to_owned(), "b".to_owned()]);
     assert_eq!(queues(json!({"rabbitmq": {"urls": ["amqp://r:5672"], "queues": ["a", "b"]}})), several);
-    assert_eq!(queues(json!({"activemq": {"urls": ["tcp://a:61616"], "queues": ["a", "b"]}})), several);
+    let with_selector = json!({"urls": ["tcp://a:61616"], "queues": ["a?consumer.selector=x = 1", "b"]});
+    assert_eq!(queues(json!({ "activemq": with_selector })), several);
     assert_eq!(queues(json!({"activemq": {"urls": ["tcp://a:61616"], "queues": ["a"]}})), None);
     let rocketmq =
         json!({"nameServers": ["n:9876"], "consumerGroup": "g", "subscriptions": [{"topic": "t"}]});
