@@ -16,9 +16,12 @@ mod driver;
 mod error;
 mod frames;
 mod handshake;
+mod incoming;
 mod shared;
-mod types;
 mod wire;
+
+#[cfg(test)]
+mod tests;
 
 use std::time::Duration;
 
@@ -30,7 +33,6 @@ pub(crate) use connection::{BrokerFacts, Connection, Product};
 pub(crate) use consumer::{Ack, AckVerdict, Consumer, Deliveries, Outgoing, Subscription};
 pub(crate) use delivery::{DeliveryEvent, Dispatch, Undecodable};
 pub(crate) use error::{ClientError, Exception};
-pub(crate) use types::{Destination, Message, MessageId};
 
 /// The broker answers a question within this time, or it counts as not answered.
 pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(5);

@@ -1,10 +1,10 @@
 use std::{sync::Arc, time::Duration};
 
+use lockstep_openwire::Destination;
 use tokio::time::Instant;
 
 use super::{
-    ANSWER_WITHIN, Answer, ClientError, Consumer, Deliveries, Destination, Endpoint, OpenConfig, Outgoing,
-    Subscription,
+    ANSWER_WITHIN, Answer, ClientError, Consumer, Deliveries, Endpoint, OpenConfig, Outgoing, Subscription,
     core::Core,
     dial::{Stream, dial},
     driver::Driver,

@@ -1,6 +1,8 @@
 use std::{future::poll_fn, sync::Arc, time::Duration};
 
-use super::{Answer, ClientError, DeliveryEvent, Destination, MessageId, shared::Handle};
+use lockstep_openwire::{Destination, MessageId};
+
+use super::{Answer, ClientError, DeliveryEvent, shared::Handle};
 
 /// What is to be consumed, and how.
 #[derive(Debug, Clone)]

@@ -9,16 +9,18 @@ use std::{
 };
 
 use bytes::{Buf, BytesMut};
+use lockstep_openwire::Destination;
 use tokio::{sync::oneshot, time::Instant};
 use tracing::{debug, warn};
 
 use self::slot::Slot;
 use super::{
-    Ack, Budget, ClientError, DeliveryEvent, Destination, Outgoing, Subscription,
+    Ack, Budget, ClientError, DeliveryEvent, Outgoing, Subscription,
     answer::{Asker, Due},
     connection::give_up_at,
     frames::{Frame, FrameReader},
-    wire::{self, Incoming, Wire},
+    incoming::{self, Incoming},
+    wire::{DELIVERED_UNKNOWN, Wire},
 };
 
 /// Whom an answer is for.
@@ -179,8 +181,8 @@ impl Core {
         self.read_at = now;
         while let Some(frame) = self.frames.next(input)? {
             let incoming = match frame {
-                Frame::Whole(bytes) => self.wire.read(bytes, &self.budget)?,
-                Frame::Long(long) => self.wire.read_long(&long)?,
+                Frame::Whole(bytes) => incoming::read(bytes, &self.budget)?,
+                Frame::Long(long) => incoming::read_long(long, &self.budget)?,
             };
             self.take(incoming, now)?;
         }
@@ -200,7 +202,7 @@ impl Core {
                     slot.end(&reason);
                 }
             }
-            Incoming::Note(what) => debug!(what, "skipped"),
+            Incoming::Note(what) => debug!("the broker sends {what}"),
             Incoming::KeepAlive { answer: false } | Incoming::Broker(_) | Incoming::WireFormat(_) => {}
         }
         Ok(())
@@ -352,7 +354,7 @@ impl Core {
     pub(super) fn leave(&mut self, number: i64) {
         if self.consumers.contains_key(&number) {
             // Nobody waits for the answer, and without one the broker's objection would end all consumers.
-            let _: Result<Due, ClientError> = self.close_consumer(number, wire::DELIVERED_UNKNOWN);
+            let _: Result<Due, ClientError> = self.close_consumer(number, DELIVERED_UNKNOWN);
         }
     }
 

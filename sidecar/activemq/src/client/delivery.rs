@@ -1,6 +1,8 @@
 use std::sync::Arc;
 
-use super::{ClientError, Destination, Message, MessageId};
+use lockstep_openwire::{Destination, Message, MessageId};
+
+use super::ClientError;
 
 /// What comes to a consumer, in the broker's order.
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use lockstep_tls::TlsError;
 use thiserror::Error;
 
 /// An exception of the broker's: its class and its words.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Exception {
     /// With its package, such as `javax.jms.InvalidSelectorException`; empty when it was not told.
     pub(crate) class: Arc<str>,

@@ -5,6 +5,7 @@ use std::{
 };
 
 use bytes::BytesMut;
+use lockstep_openwire::{VERSION_LEAST, VERSION_MOST};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     time::timeout,
@@ -14,17 +15,12 @@ use super::{
     BrokerFacts, Budget, ClientError, OpenConfig, Product,
     dial::Stream,
     frames::{Frame, FrameReader},
-    wire::{BrokerInfo, Incoming, PeerFormat, Wire, broken},
+    incoming::{self, Incoming, Introduction, PeerFormat},
+    wire::{Wire, broken},
 };
 
 /// The longest frame of a handshake, far more than any takes; what else listens there shows itself by a larger one.
 const FRAME_MOST: u32 = 1024 * 1024;
-
-/// The oldest OpenWire that is understood, of Classic 5.9 of 2013: older ones lack fields that are relied on.
-const VERSION_LEAST: i32 = 10;
-
-/// The newest, of Classic since 5.14 and of Artemis.
-const VERSION_MOST: i32 = 12;
 
 /// Numbers of the first two commands.
 const CONNECTION: i32 = 1;
@@ -48,7 +44,7 @@ pub(super) async fn handshake(
     config: &OpenConfig,
 ) -> Result<Agreed, ClientError> {
     let after = config.connect_timeout;
-    let wire = Wire::new(connection_id(), VERSION_MOST);
+    let wire = Wire::new(connection_id());
     let mut talk =
         Talk { stream, wire, frames: FrameReader::strict(FRAME_MOST), input: BytesMut::new(), broker: None };
     let peer = within(after, "agreeing on a wire format", talk.agree(config)).await?;
@@ -60,11 +56,10 @@ pub(super) async fn handshake(
         product: product(&info.id),
         version: peer.provider_version,
         name: info.name,
-        wire_version: wire.version(),
+        wire_version: peer.version.min(VERSION_MOST),
     };
-    // 0 = the broker watches for no signs of life, and we do nevertheless.
-    let theirs = peer.inactivity.filter(|theirs| !theirs.is_zero());
-    let inactivity = theirs.map_or(config.inactivity, |theirs| theirs.min(config.inactivity));
+    // None = the broker watches for no signs of life, and we do nevertheless.
+    let inactivity = peer.inactivity.map_or(config.inactivity, |theirs| theirs.min(config.inactivity));
     Ok(Agreed { broker, inactivity, wire, last_command: SESSION, input })
 }
 
@@ -103,7 +98,7 @@ struct Talk<'a> {
     wire: Wire,
     frames: FrameReader,
     input: BytesMut,
-    broker: Option<BrokerInfo>,
+    broker: Option<Introduction>,
 }
 
 impl Talk<'_> {
@@ -116,7 +111,6 @@ impl Talk<'_> {
                 if peer.version < VERSION_LEAST {
                     return Err(ClientError::RefusedVersion { offered: peer.version, least: VERSION_LEAST });
                 }
-                self.wire.agreed(peer.version.min(VERSION_MOST));
                 return Ok(peer);
             }
         }
@@ -137,7 +131,7 @@ impl Talk<'_> {
     }
 
     /// Classic tells it in a thread of its own, so that it may come after answers.
-    async fn broker(&mut self) -> Result<BrokerInfo, ClientError> {
+    async fn broker(&mut self) -> Result<Introduction, ClientError> {
         loop {
             if let Some(info) = self.broker.take() {
                 return Ok(info);
@@ -170,7 +164,7 @@ impl Talk<'_> {
     async fn next(&mut self) -> Result<Incoming, ClientError> {
         loop {
             match self.frames.next(&mut self.input)? {
-                Some(Frame::Whole(bytes)) => match self.wire.read(bytes, &Budget::default())? {
+                Some(Frame::Whole(bytes)) => match incoming::read(bytes, &Budget::default())? {
                     Incoming::Broker(info) => {
                         self.broker = Some(info);
                         return Ok(Incoming::Note("what the broker is"));

@@ -1,6 +1,8 @@
 use std::{collections::VecDeque, task::Waker};
 
-use super::super::{ClientError, DeliveryEvent, Destination, wire::broken};
+use lockstep_openwire::Destination;
+
+use super::super::{ClientError, DeliveryEvent, wire::broken};
 
 /// Events that a consumer may have untaken at most, far more than is ever asked for.
 const INBOX_MOST: usize = 8192;

@@ -10,11 +10,7 @@ use crate::client::{Ack, AckVerdict, ClientError, Dispatch};
 
 /// That a message is done.
 pub(super) fn done(dispatch: &Dispatch) -> Ack {
-    Ack {
-        destination: dispatch.destination.clone(),
-        message: dispatch.id.clone(),
-        verdict: AckVerdict::Done,
-    }
+    Ack { destination: dispatch.destination.clone(), message: dispatch.id.clone(), verdict: AckVerdict::Done }
 }
 
 fn poison(dispatch: &Dispatch, cause: String) -> Ack {
@@ -90,7 +86,9 @@ async fn a_refused_acknowledgement_is_told_to_whoever_made_it() {
     };
     let (first, second, ()) = tokio::join!(first, second, broker);
     let error = first.unwrap_err();
-    assert!(matches!(&error, ClientError::Exception(exception) if &*exception.message == "Unmatched acknowledge"));
+    assert!(
+        matches!(&error, ClientError::Exception(exception) if &*exception.message == "Unmatched acknowledge")
+    );
     assert_eq!(error.certainty(), Certainty::NotDone);
     second.unwrap();
     // The consumer is whoever uses it to judge.

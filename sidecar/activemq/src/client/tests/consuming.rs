@@ -6,12 +6,11 @@ use lockstep_broker::Certainty;
 use super::{
     config, connected, consume, consuming, message, open, queue,
     server::{
-        CONSUMER_CONTROL, DISPATCH, PULL, REMOVE, SESSION_INFO, Server, command, object, queue as queue_object, string,
+        CONSUMER_CONTROL, DISPATCH, PULL, REMOVE, SESSION_INFO, Server, command, object,
+        queue as queue_object, string,
     },
 };
-use crate::client::{
-    Budget, ClientError, DeliveryEvent, Destination, OpenConfig, Subscription, Undecodable,
-};
+use crate::client::{Budget, ClientError, DeliveryEvent, Destination, OpenConfig, Subscription, Undecodable};
 
 #[tokio::test]
 async fn a_consumer_is_announced_as_it_is_wanted() {
@@ -236,8 +235,7 @@ async fn bounded() -> (crate::client::Connection, Server) {
 #[tokio::test]
 async fn a_message_that_is_too_long_comes_with_its_id_and_can_be_settled() {
     let (connection, mut server) = bounded().await;
-    let (consumer, mut deliveries) =
-        consume(&connection, &mut server, 1, Subscription::new(queue())).await;
+    let (consumer, mut deliveries) = consume(&connection, &mut server, 1, Subscription::new(queue())).await;
     for (sequence, length) in [(1, 500), (2, 1000), (3, 2_000_000), (4, 500)] {
         let text = super::server::message(sequence, &"x".repeat(length));
         let frame = server.dispatch(1, Some(&text), 7);
@@ -250,7 +248,8 @@ async fn a_message_that_is_too_long_comes_with_its_id_and_can_be_settled() {
             dispatch.message.unwrap();
         } else {
             assert_eq!(dispatch.message.unwrap_err(), Undecodable::Oversize { size });
-            let answer = consumer.ack(super::acks::done(&Dispatch { message: Err(oversize(size)), ..dispatch }));
+            let answer =
+                consumer.ack(super::acks::done(&Dispatch { message: Err(oversize(size)), ..dispatch }));
             let (acked, ack) = tokio::join!(answer.unwrap(), server.answer(super::server::ACK));
             acked.unwrap();
             let id = super::server::message_id(sequence);
@@ -304,8 +303,7 @@ async fn what_is_held_is_counted_until_the_last_slice_is_gone() {
     let config = OpenConfig { budget: budget.clone(), ..config() };
     let (opened, mut server) = open(config, async |server| server.agree(30_000).await).await;
     let connection = opened.unwrap();
-    let (_consumer, mut deliveries) =
-        consume(&connection, &mut server, 1, Subscription::new(queue())).await;
+    let (_consumer, mut deliveries) = consume(&connection, &mut server, 1, Subscription::new(queue())).await;
     assert!(budget.has_room() && budget.held() == 0);
     let text = super::server::message(1, &"x".repeat(2000));
     let size = server.dispatch(1, Some(&text), 0).len();
@@ -332,7 +330,8 @@ async fn a_broker_that_sends_without_end_what_nobody_asked_for_is_left() {
     let (connection, mut server, _consumer, _deliveries) = consuming().await;
     let nothing = super::server::sized(&server.dispatch(1, None, 0)).repeat(10_000);
     // It hangs up before all is taken.
-    let _: Result<(), std::io::Error> = tokio::io::AsyncWriteExt::write_all(&mut server.stream, &nothing).await;
+    let _: Result<(), std::io::Error> =
+        tokio::io::AsyncWriteExt::write_all(&mut server.stream, &nothing).await;
     let reason = connection.closed().await;
     assert!(matches!(reason, ClientError::Protocol(_)), "{reason}");
 }

@@ -71,8 +71,7 @@ async fn deliveries_that_are_cut_at_any_byte_end_with_the_connection() {
 #[tokio::test]
 async fn deliveries_may_come_in_any_pieces() {
     let (connection, mut server) = connected().await;
-    let (_consumer, mut deliveries) =
-        consume(&connection, &mut server, 1, Subscription::new(queue())).await;
+    let (_consumer, mut deliveries) = consume(&connection, &mut server, 1, Subscription::new(queue())).await;
     let mut bytes = BytesMut::new();
     for sequence in 1..=9 {
         bytes.extend_from_slice(&sized(&keep_alive(false)));

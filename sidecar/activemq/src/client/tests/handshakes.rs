@@ -5,8 +5,8 @@ use tokio::{io::AsyncWriteExt, net::TcpListener};
 use super::{
     config, open, piped,
     server::{
-        ARTEMIS_ID, CLASSIC_ID, CONNECTION_INFO, SESSION_INFO, Server, broker_info, command, keep_alive, sized,
-        string, wire_format,
+        ARTEMIS_ID, CLASSIC_ID, CONNECTION_INFO, SESSION_INFO, Server, broker_info, command, keep_alive,
+        sized, string, wire_format,
     },
 };
 use crate::client::{ClientError, Connection, Credentials, Endpoint, OpenConfig, Product};
@@ -168,7 +168,10 @@ async fn what_the_broker_refuses_is_told_with_its_words() {
     };
     for class in ["java.lang.SecurityException", "javax.jms.JMSSecurityException"] {
         let error = refused(class).await;
-        assert!(matches!(&error, ClientError::Security(exception) if &*exception.message == "no way"), "{error}");
+        assert!(
+            matches!(&error, ClientError::Security(exception) if &*exception.message == "no way"),
+            "{error}"
+        );
     }
     for class in ["javax.jms.InvalidClientIDException", "jakarta.jms.InvalidClientIDException"] {
         let error = refused(class).await;
@@ -176,7 +179,10 @@ async fn what_the_broker_refuses_is_told_with_its_words() {
         assert_eq!(error.to_string(), "the broker refused the client id: InvalidClientIDException: no way");
     }
     let error = refused("java.io.IOException").await;
-    assert!(matches!(&error, ClientError::Exception(exception) if exception.name() == "IOException"), "{error}");
+    assert!(
+        matches!(&error, ClientError::Exception(exception) if exception.name() == "IOException"),
+        "{error}"
+    );
 }
 
 #[tokio::test]

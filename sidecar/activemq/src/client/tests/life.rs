@@ -21,8 +21,7 @@ const INACTIVITY: Duration = Duration::from_secs(30);
 #[tokio::test(start_paused = true)]
 async fn silence_of_two_durations_ends_the_connection_and_something_is_asked_before() {
     let (connection, mut server) = piped(OpenConfig::default(), 30_000).await;
-    let (consumer, mut deliveries) =
-        consume(&connection, &mut server, 1, Subscription::new(queue())).await;
+    let (consumer, mut deliveries) = consume(&connection, &mut server, 1, Subscription::new(queue())).await;
     let start = Instant::now();
     let broker = async {
         let asked = server.expect(SESSION_INFO).await;
@@ -92,8 +91,7 @@ async fn the_brokers_question_for_a_sign_of_life_is_answered() {
 
 #[tokio::test]
 async fn signs_of_life_go_over_a_socket_and_a_broker_that_stops_is_given_up() {
-    let (opened, mut server) =
-        super::open(super::config(), async |server| server.agree(30).await).await;
+    let (opened, mut server) = super::open(super::config(), async |server| server.agree(30).await).await;
     let connection = opened.unwrap();
     assert_eq!(server.any().await.unwrap().kind, KEEP_ALIVE);
     let reason = connection.closed().await;
@@ -103,8 +101,7 @@ async fn signs_of_life_go_over_a_socket_and_a_broker_that_stops_is_given_up() {
 #[tokio::test(start_paused = true)]
 async fn what_lies_in_the_socket_counts_before_the_deadline_after_a_freeze() {
     let (connection, mut server) = piped(OpenConfig::default(), 30_000).await;
-    let (_consumer, mut deliveries) =
-        consume(&connection, &mut server, 1, Subscription::new(queue())).await;
+    let (_consumer, mut deliveries) = consume(&connection, &mut server, 1, Subscription::new(queue())).await;
     server.send(server.control(1, true)).await;
     // Neither side runs for two minutes.
     advance(4 * INACTIVITY).await;
@@ -115,8 +112,7 @@ async fn what_lies_in_the_socket_counts_before_the_deadline_after_a_freeze() {
 #[tokio::test(start_paused = true)]
 async fn a_broker_that_takes_nothing_is_given_up() {
     let (connection, mut server) = piped(OpenConfig::default(), 30_000).await;
-    let (consumer, _deliveries) =
-        consume(&connection, &mut server, 1, Subscription::new(queue())).await;
+    let (consumer, _deliveries) = consume(&connection, &mut server, 1, Subscription::new(queue())).await;
     // More than the pipe holds, and nobody reads; the broker goes on giving signs of life.
     for _ in 0..5000 {
         consumer.pull(INACTIVITY).unwrap();

@@ -5,9 +5,7 @@ use tokio::time::Instant;
 
 use super::{
     connected, consuming, piped, queue,
-    server::{
-        CONSUMER_INFO, DESTINATION_INFO, PRODUCER_INFO, REMOVE, SESSION_INFO, object, string,
-    },
+    server::{CONSUMER_INFO, DESTINATION_INFO, PRODUCER_INFO, REMOVE, SESSION_INFO, object, string},
 };
 use crate::client::{ANSWER_WITHIN, ClientError, Destination, OpenConfig, Outgoing, Subscription};
 
