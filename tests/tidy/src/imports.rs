@@ -52,9 +52,47 @@ const WALLS: &[Wall] = &[
         never: &["lockstep_core", "lockstep_embedded", "lockstep_rabbitmq", "reqwest", "axum", "rustls"],
     },
     Wall {
+        folder: "sidecar/exclusive",
+        may_use: &["lockstep-model", "lockstep-broker"],
+        never: &["lockstep_core", "lockstep_rabbitmq", "lockstep_activemq", "reqwest", "axum", "rustls"],
+    },
+    Wall {
         folder: "sidecar/rabbitmq",
-        may_use: &["lockstep-model", "lockstep-broker", "lockstep-tls"],
-        never: &["lockstep_core", "lockstep_embedded", "lockstep_rocketmq", "axum", "lapin", "rustls"],
+        may_use: &["lockstep-model", "lockstep-broker", "lockstep-tls", "lockstep-exclusive"],
+        never: &[
+            "lockstep_core",
+            "lockstep_embedded",
+            "lockstep_rocketmq",
+            "lockstep_activemq",
+            "axum",
+            "lapin",
+            "rustls",
+        ],
+    },
+    // Before the folder that it lies in: the first wall that fits holds.
+    Wall {
+        folder: "sidecar/activemq/openwire",
+        may_use: &[],
+        never: &["lockstep_", "tokio", "reqwest", "axum", "std::time::Instant", "SystemTime"],
+    },
+    Wall {
+        folder: "sidecar/activemq",
+        may_use: &[
+            "lockstep-model",
+            "lockstep-broker",
+            "lockstep-tls",
+            "lockstep-exclusive",
+            "lockstep-openwire",
+        ],
+        never: &[
+            "lockstep_core",
+            "lockstep_embedded",
+            "lockstep_rocketmq",
+            "lockstep_rabbitmq",
+            "reqwest",
+            "axum",
+            "rustls",
+        ],
     },
     Wall {
         folder: "sidecar/app",
@@ -67,10 +105,15 @@ const WALLS: &[Wall] = &[
             "lockstep-embedded",
             "lockstep-rocketmq",
             "lockstep-rabbitmq",
+            "lockstep-activemq",
         ],
         never: &["kube"],
     },
 ];
+
+/// The crates that speak to one kind of broker each.
+const ADAPTERS: [&str; 4] =
+    ["lockstep_rocketmq", "lockstep_rabbitmq", "lockstep_activemq", "lockstep_embedded"];
 
 /// The one place in the sidecar that knows both the engine and the adapters: everything else in the app reaches a
 /// broker only through it.
@@ -156,7 +199,7 @@ fn is_adapter_import_outside_runtime(source: &Source) -> bool {
         && !is_test(&source.path)
         && !RUNTIME.iter().any(|place| source.path.starts_with(place))
         && code("lockstep_core")
-        && (code("lockstep_rocketmq") || code("lockstep_embedded"))
+        && ADAPTERS.into_iter().any(code)
 }
 
 /// The sidecar's dependencies hold no client of Kubernetes: it must start where there is none.

@@ -33,6 +33,15 @@ fn forbidden_dependencies() {
     found(imports::offenders, "sidecar/rocketmq/Cargo.toml", &cargo("dependencies", edge));
     passed(imports::offenders, "sidecar/rocketmq/Cargo.toml", &cargo("dev-dependencies", edge));
     passed(imports::offenders, "sidecar/app/Cargo.toml", &cargo("dependencies", edge));
+    // A folder below another one has a wall of its own.
+    let own = "lockstep-openwire.workspace = true";
+    passed(imports::offenders, "sidecar/activemq/Cargo.toml", &cargo("dependencies", own));
+    let model = "lockstep-model.workspace = true";
+    found(imports::offenders, "sidecar/activemq/openwire/Cargo.toml", &cargo("dependencies", model));
+    let shared = "lockstep-exclusive.workspace = true";
+    passed(imports::offenders, "sidecar/rabbitmq/Cargo.toml", &cargo("dependencies", shared));
+    found(imports::offenders, "sidecar/rocketmq/Cargo.toml", &cargo("dependencies", shared));
+    found(imports::offenders, "sidecar/exclusive/Cargo.toml", &cargo("dependencies", own));
     found(
         imports::offenders,
         "sidecar/model/Cargo.toml",
@@ -50,9 +59,14 @@ fn forbidden_imports() {
     passed(imports::offenders, "sidecar/core/src/tests/lane.rs", "use std::collections::HashMap;\n");
     found(imports::offenders, "sidecar/history/src/lib.rs", "use lockstep_model::Epoch;\n");
     found(imports::offenders, "sidecar/rocketmq/src/lib.rs", "use lockstep_core::Engine;\n");
-    let both = "use lockstep_core::Engine;\nuse lockstep_rocketmq::Broker;\n";
-    found(imports::offenders, "sidecar/app/src/deliver.rs", both);
-    passed(imports::offenders, "sidecar/app/src/runtime.rs", both);
+    found(imports::offenders, "sidecar/activemq/src/lib.rs", "use lockstep_core::Engine;\n");
+    found(imports::offenders, "sidecar/activemq/openwire/src/lib.rs", "use tokio::io::AsyncRead;\n");
+    passed(imports::offenders, "sidecar/activemq/src/lib.rs", "use tokio::io::AsyncRead;\n");
+    for adapter in ["rocketmq", "rabbitmq", "activemq", "embedded"] {
+        let both = format!("use lockstep_core::Engine;\nuse lockstep_{adapter}::Broker;\n");
+        found(imports::offenders, "sidecar/app/src/deliver.rs", &both);
+        passed(imports::offenders, "sidecar/app/src/runtime.rs", &both);
+    }
 }
 
 #[test]
