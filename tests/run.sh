@@ -7,7 +7,7 @@
 #     unit     every crate's own tests; needs no broker
 #     sim      the whole sidecar on simulated time, by seed
 #     fuzz     the decoders, a few seconds each
-#     brokers  real brokers and real processes
+#     brokers  real brokers (RocketMQ, RabbitMQ, ActiveMQ Classic and Artemis) and real processes
 #     bench    the table of ratios; LOCKSTEP_BENCH_ONLY=rabbitmq only these rows, with commas between several: strict, wide,
 #              keys, latency, idle, rocketmq, rabbitmq
 #     cluster  the chart, the operator and its pods on a real Kubernetes; needs root and cgroup v1
@@ -132,6 +132,9 @@ brokers() {
   bash tests/brokers/rocketmq/rocketmq.sh peer-classpath >/dev/null || return
   bash tests/brokers/rabbitmq/rabbitmq.sh fetch || return
   RABBITMQ_VERSION=4.0 bash tests/brokers/rabbitmq/rabbitmq.sh fetch || return
+  ACTIVEMQ_VERSION=6.3.1 bash tests/brokers/activemq/activemq.sh fetch || return
+  ACTIVEMQ_VERSION=5.17.2 bash tests/brokers/activemq/activemq.sh fetch || return
+  ARTEMIS_VERSION=2.40.0 bash tests/brokers/activemq/artemis.sh fetch || return
   local -x LOCKSTEP_BROKERS=${LOCKSTEP_LENGTH:-normal}
   # Side by side, since all mostly wait.
   local rc=0 job jobs=()
@@ -140,6 +143,8 @@ brokers() {
   cargo test --quiet --workspace --test rabbitmq -- new_ &
   jobs+=($!)
   cargo test --quiet --workspace --test rabbitmq -- --skip=new_ &
+  jobs+=($!)
+  cargo test --quiet --workspace --test activemq &
   jobs+=($!)
   for job in "${jobs[@]}"; do
     wait "$job" || rc=1

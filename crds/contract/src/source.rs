@@ -196,10 +196,10 @@ pub struct ActiveMq {
 /// How ActiveMQ hands messages over.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ActiveMqMode {
-    /// One at a time, each asked for: keeps order with every broker setting.
+    /// Each is asked for. With `PerQueue` one at a time, which keeps order with every broker setting.
     #[default]
     Pull,
-    /// Ahead of need: faster; `PerQueue` needs a broker that dispatches in strict order (`strictOrderDispatch`).
+    /// Ahead of need: faster. `PerQueue` then needs a broker that dispatches in strict order (`strictOrderDispatch`).
     Push,
 }
 
