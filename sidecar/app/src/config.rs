@@ -1,6 +1,7 @@
 //! From a manifest and its secrets to the settings of engine, delivery and health; and what of them may change while
 //! running.
 
+mod activemq;
 mod assignment;
 mod delivery;
 mod engine;
@@ -24,6 +25,7 @@ use thiserror::Error;
 
 use crate::state::State;
 
+pub use activemq::activemq_config;
 pub use assignment::{Assignment, Hint};
 pub use delivery::{DeliveryError, delivery_settings, health_settings};
 pub use engine::{BUFFER_BYTES, BUFFER_COUNT, SPAN, STORM, engine_config};

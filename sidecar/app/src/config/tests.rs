@@ -1,3 +1,4 @@
+mod activemq;
 mod assignment;
 mod rabbitmq;
 

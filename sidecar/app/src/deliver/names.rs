@@ -72,3 +72,7 @@ pub const ROCKETMQ_HIDDEN: &[&str] = &[
 /// RabbitMQ's own bookkeeping: how often a message was handed out, which says nothing of what the application saw. Kept
 /// visible are those with a meaning for people: `x-death` and what else tells of a dead letter's way, `CC`.
 pub(super) const RABBITMQ_HIDDEN: &[&str] = &["x-delivery-count", "x-acquired-count"];
+
+/// Artemis' own bookkeeping: the connection of a publisher that speaks its core protocol. Kept visible are those with a
+/// meaning for people: `JMSX*`, `dlqDeliveryFailureCause` and what else tells of a dead letter's way.
+pub(super) const ACTIVEMQ_HIDDEN: &[&str] = &["__AMQ_CID"];

@@ -264,6 +264,12 @@ impl SourceInfo {
             hidden_properties: names::RABBITMQ_HIDDEN,
         }
     }
+
+    /// A broker of ActiveMQ, or several that are one: messages are the same whoever consumes them, so that a queue's name
+    /// says all.
+    pub fn activemq() -> Self {
+        Self { scheme: "activemq", authority: String::new(), hidden_properties: names::ACTIVEMQ_HIDDEN }
+    }
 }
 
 impl QueueParts {

@@ -1,3 +1,4 @@
+mod activemq;
 mod answers;
 mod connections;
 mod events;
