@@ -66,7 +66,7 @@ impl Connection {
     }
 
     /// Agrees with a broker over a stream to it.
-    async fn over(mut stream: Box<dyn Stream>, config: &OpenConfig) -> Result<Self, ClientError> {
+    pub(super) async fn over(mut stream: Box<dyn Stream>, config: &OpenConfig) -> Result<Self, ClientError> {
         let Agreed { broker, inactivity, wire, last_command, input } = handshake(&mut stream, config).await?;
         let core = Core::new(wire, last_command, FrameReader::new(config.max_frame), config.budget.clone());
         let shared = Arc::new(Shared::new(core));

@@ -104,7 +104,7 @@ impl Driver {
     /// Whether anything was read.
     fn read(&mut self, context: &mut Context<'_>) -> Result<bool, ClientError> {
         let (backlog, missing) = {
-            let mut core = self.shared.core();
+            let core = self.shared.core();
             (core.out().len(), core.missing(&self.input))
         };
         if backlog >= WRITE_BACKLOG {

@@ -108,9 +108,6 @@ pub(crate) enum ClientError {
     /// We closed it.
     #[error("closed by this process")]
     ClosedByUs,
-    /// The broker asked for the consumer's end, and it was closed.
-    #[error("the broker ended the consumer")]
-    Cancelled,
     /// It does not fit into the protocol. Nothing was sent.
     #[error("{what} is too long for OpenWire; nothing was sent")]
     TooLong {
@@ -167,8 +164,7 @@ impl ClientError {
             | Self::SilentBroker { .. }
             | Self::WriteStalled { .. }
             | Self::Protocol(_)
-            | Self::ClosedByUs
-            | Self::Cancelled => Certainty::Unknown,
+            | Self::ClosedByUs => Certainty::Unknown,
         }
     }
 
@@ -190,7 +186,6 @@ impl ClientError {
             | Self::WriteStalled { .. }
             | Self::Protocol(_)
             | Self::ClosedByUs
-            | Self::Cancelled
             | Self::TooLong { .. } => None,
         }
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 use lockstep_openwire::{
     BrokerInfo, Command, ConnectionError, ConsumerControl, DispatchStart, Frame, MessageDispatch, Response,
     Text, Throwable, WireFormatInfo, decode,

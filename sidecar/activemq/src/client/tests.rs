@@ -10,12 +10,13 @@ mod tls;
 
 use std::time::Duration;
 
+use lockstep_openwire::Destination;
 use tokio::net::TcpListener;
 
 use self::server::Server;
 use super::{
-    ClientError, Connection, Consumer, Deliveries, DeliveryEvent, Destination, Dispatch, Endpoint,
-    OpenConfig, Subscription,
+    ClientError, Connection, Consumer, Deliveries, DeliveryEvent, Dispatch, Endpoint, OpenConfig,
+    Subscription,
 };
 
 /// Real sockets need real time; a busy machine may take long.

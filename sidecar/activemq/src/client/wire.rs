@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use lockstep_openwire::{
     AckType, Command, ConnectionId, ConnectionInfo, ConsumerControl, ConsumerId, ConsumerInfo, DecodeError,
     Destination, DestinationInfo, DestinationKind, EncodeError, Message, MessageAck, MessageId, MessagePull,

@@ -2,6 +2,7 @@ use std::{pin::pin, time::Duration};
 
 use bytes::{BufMut, BytesMut};
 use lockstep_broker::Certainty;
+use lockstep_openwire::Destination;
 
 use super::{
     config, connected, consume, consuming, message, open, queue,
@@ -10,7 +11,7 @@ use super::{
         queue as queue_object, string,
     },
 };
-use crate::client::{Budget, ClientError, DeliveryEvent, Destination, OpenConfig, Subscription, Undecodable};
+use crate::client::{Budget, ClientError, DeliveryEvent, OpenConfig, Subscription, Undecodable};
 
 #[tokio::test]
 async fn a_consumer_is_announced_as_it_is_wanted() {
@@ -311,7 +312,7 @@ async fn what_is_held_is_counted_until_the_last_slice_is_gone() {
     let dispatch = message(deliveries.next().await);
     assert_eq!(budget.held(), size);
     assert!(!budget.has_room());
-    let content = dispatch.message.as_ref().unwrap().content.clone().unwrap();
+    let content = dispatch.message.as_ref().unwrap().fields.content.clone().unwrap();
     drop(dispatch);
     assert_eq!(budget.held(), size);
     let ((), ()) = tokio::join!(budget.room(), async { drop(content) });

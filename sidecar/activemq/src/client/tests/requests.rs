@@ -7,7 +7,13 @@ use super::{
     connected, consuming, piped, queue,
     server::{CONSUMER_INFO, DESTINATION_INFO, PRODUCER_INFO, REMOVE, SESSION_INFO, object, string},
 };
-use crate::client::{ANSWER_WITHIN, ClientError, Destination, OpenConfig, Outgoing, Subscription};
+use lockstep_openwire::{Destination, DestinationKind};
+
+use crate::client::{ANSWER_WITHIN, ClientError, OpenConfig, Outgoing, Subscription};
+
+fn temporary(name: &str) -> Destination {
+    Destination { kind: DestinationKind::TempQueue, name: name.into() }
+}
 
 #[tokio::test]
 async fn a_sign_of_life_is_a_command_that_both_products_answer() {
@@ -101,7 +107,7 @@ async fn a_queue_for_answers_is_this_connections() {
     for number in 1..=2 {
         let (made, asked) = tokio::join!(connection.temp_queue(), server.answer(DESTINATION_INFO));
         let name = format!("{}:{number}", server.connection);
-        assert_eq!(made.unwrap(), Destination::temp_queue(&name));
+        assert_eq!(made.unwrap(), temporary(&name));
         let mut wanted = object(120, |out| string(out, &server.connection)).to_vec();
         wanted.extend_from_slice(&object(102, |out| string(out, &name)));
         // To be added, without a limit in time and a path.
@@ -115,7 +121,7 @@ async fn a_message_is_sent_with_what_an_answer_needs() {
     let (connection, mut server) = connected().await;
     let outgoing = Outgoing {
         destination: Destination::queue("activemq.management"),
-        reply_to: Some(Destination::temp_queue("answers")),
+        reply_to: Some(temporary("answers")),
         correlation: Some("c-1".to_owned()),
         properties: vec![("_AMQ_Attribute".to_owned(), "consumerCount".to_owned())],
     };
