@@ -20,7 +20,7 @@ else
 fi
 
 targets=0
-for manifest in "$root"/sidecar/*/fuzz/Cargo.toml; do
+for manifest in "$root"/sidecar/*/fuzz/Cargo.toml "$root"/sidecar/*/*/fuzz/Cargo.toml; do
   [ -f "$manifest" ] || continue
   folder=$(dirname "$manifest")
   for name in $("${cargo[@]}" fuzz list --fuzz-dir "$folder"); do

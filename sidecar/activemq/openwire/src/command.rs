@@ -1,13 +1,16 @@
 //! Commands: what both sides say to each other.
 
 mod kinds;
+mod messages;
 
 use bytes::{Bytes, BytesMut};
 
-pub use self::kinds::{
-    AckType, BrokerInfo, ConnectionControl, ConnectionError, ConnectionInfo, ConsumerControl, ConsumerInfo,
-    DestinationInfo, MessageAck, MessageDispatch, MessagePull, Operation, ProducerAck, ProducerInfo,
-    RemoveInfo, RemoveSubscriptionInfo, Removed, Response,
+pub use self::{
+    kinds::{
+        BrokerInfo, ConnectionControl, ConnectionError, ConnectionInfo, ConsumerControl, ConsumerInfo,
+        DestinationInfo, Operation, ProducerInfo, RemoveInfo, RemoveSubscriptionInfo, Removed, Response,
+    },
+    messages::{AckType, MessageAck, MessageDispatch, MessagePull, ProducerAck},
 };
 use crate::{
     DecodeError, EncodeError, Message, SessionId, WireFormatInfo, field::Field, message::Kind,
