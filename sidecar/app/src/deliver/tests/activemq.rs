@@ -56,7 +56,7 @@ fn a_message_of_activemq_is_an_event_of_its_queue() {
     // A name of Artemis with an address in it.
     let found = headers("orders::eu", event);
     assert!(
-        found.iter().any(|(n, value)| n == "ce-source" && value == "activemq:///orders::eu"),
+        found.iter().any(|(n, value)| n == "ce-source" && value == "activemq:///orders%253A%253Aeu"),
         "{found:?}"
     );
 }
