@@ -1,5 +1,6 @@
 //! Real servers, started by the scripts in `tests/brokers`; here those of RocketMQ.
 
+mod activemq;
 mod rabbitmq;
 
 use std::{
@@ -10,7 +11,10 @@ use std::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
-pub use self::rabbitmq::{RabbitMqOptions, RabbitMqServers};
+pub use self::{
+    activemq::{ActiveMqOptions, ActiveMqServer},
+    rabbitmq::{RabbitMqOptions, RabbitMqServers},
+};
 use crate::ports::{free_block, free_port};
 
 static FOLDERS: AtomicU32 = AtomicU32::new(0);

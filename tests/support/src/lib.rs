@@ -11,6 +11,7 @@
     reason = "a test tool that can't go on must say so and stop the test"
 )]
 
+pub mod activemq;
 pub mod app;
 pub mod behaviour;
 pub mod brokers;
