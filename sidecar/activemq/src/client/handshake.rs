@@ -164,13 +164,12 @@ impl Talk<'_> {
     async fn next(&mut self) -> Result<Incoming, ClientError> {
         loop {
             match self.frames.next(&mut self.input)? {
-                Some(Frame::Whole(bytes)) => match incoming::read(bytes, &Budget::default())? {
-                    Incoming::Broker(info) => {
-                        self.broker = Some(info);
-                        return Ok(Incoming::Note("what the broker is"));
-                    }
-                    incoming => return Ok(incoming),
-                },
+                Some(Frame::Whole(bytes)) => {
+                    let incoming = incoming::read(bytes, &Budget::default())?;
+                    let Incoming::Broker(info) = incoming else { return Ok(incoming) };
+                    self.broker = Some(info);
+                    return Ok(Incoming::Note("what the broker is"));
+                }
                 Some(Frame::Long(_)) => return Err(broken("a frame that is too long for a handshake")),
                 None => {
                     if self.stream.read_buf(&mut self.input).await.map_err(io)? == 0 {
