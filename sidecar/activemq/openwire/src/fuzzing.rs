@@ -5,7 +5,7 @@ use bytes::{Bytes, BytesMut};
 use crate::{Body, Command, Message, Value, body, decode, encode, read_map, read_values};
 
 /// So many bytes may come out of what is compressed.
-const INFLATED: usize = 1 << 20;
+const INFLATED: usize = 1 << 16;
 
 /// Any frame: what is read is written so that it is read as the same.
 pub fn command(data: &[u8]) {

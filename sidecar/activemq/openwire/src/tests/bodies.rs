@@ -57,7 +57,7 @@ fn what_is_compressed_is_inflated() {
     let whole = text(&long);
     assert_eq!(body(&message(Kind::Text, zlib(&whole), true), MOST), Ok(Body::Text(long.as_str().into())));
     let bytes = [&40_000_u32.to_be_bytes()[..], &zlib(long.as_bytes())].concat();
-    assert_eq!(body(&message(Kind::Bytes, bytes, true), MOST), Ok(Body::Bytes(long.clone().into())));
+    assert_eq!(body(&message(Kind::Bytes, bytes, true), MOST), Ok(Body::Bytes(long.into())));
     assert_eq!(body(&message(Kind::Object, zlib(b"o"), true), MOST), Ok(Body::Object("o".into())));
 }
 

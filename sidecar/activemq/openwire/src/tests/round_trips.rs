@@ -1,5 +1,7 @@
 //! Whatever is written is read as the same.
 
+use std::time::Duration;
+
 use bytes::{Bytes, BytesMut};
 use proptest::{collection::vec, option, prelude::*};
 
@@ -161,98 +163,150 @@ fn message() -> impl Strategy<Value = Message> {
     })
 }
 
+/// What commands are made of.
+#[derive(Debug, Clone)]
+struct Parts {
+    text: Option<Text>,
+    destination: Option<Destination>,
+    consumer: Option<ConsumerId>,
+    int: i32,
+    long: i64,
+    flags: [bool; 5],
+    path: Vec<BrokerId>,
+    token: Option<Bytes>,
+}
+
+impl Parts {
+    fn connection(&self) -> Option<ConnectionId> {
+        self.text.clone().map(|value| ConnectionId { value })
+    }
+
+    fn exception(&self) -> Option<Throwable> {
+        self.text.clone().map(|class| Throwable { class, message: None })
+    }
+
+    fn consumer(&self) -> Command {
+        let [browser, dispatch_async, no_local, exclusive, retroactive] = self.flags;
+        let id = self.consumer.clone().unwrap_or_default();
+        Command::Consumer(Box::new(ConsumerInfo {
+            browser,
+            destination: self.destination.clone(),
+            prefetch: self.int,
+            pending_most: self.int,
+            dispatch_async,
+            selector: self.text.clone(),
+            client: self.text.clone(),
+            subscription: self.text.clone(),
+            no_local,
+            exclusive,
+            retroactive,
+            priority: 7,
+            path: self.path.clone(),
+            predicate: None,
+            network: browser,
+            optimized_ack: no_local,
+            no_range_acks: exclusive,
+            network_path: vec![id.clone(); 2],
+            id,
+        }))
+    }
+
+    fn broker(&self) -> Command {
+        let [slave, master, fault_tolerant, duplex, network] = self.flags;
+        Command::Broker(BrokerInfo {
+            id: self.path.first().cloned(),
+            url: self.text.clone(),
+            peers: self.path.clone(),
+            name: self.text.clone(),
+            slave,
+            master,
+            fault_tolerant,
+            duplex,
+            network,
+            connection: self.long,
+            upload_url: self.text.clone(),
+            network_properties: self.text.clone(),
+        })
+    }
+
+    fn controls(&self) -> [Command; 2] {
+        let [close, exit, fault_tolerant, resume, suspend] = self.flags;
+        let consumer = ConsumerControl {
+            destination: self.destination.clone(),
+            close,
+            consumer: self.consumer.clone(),
+            prefetch: self.int,
+            flush: exit,
+            start: resume,
+            stop: suspend,
+        };
+        let connection = ConnectionControl {
+            close,
+            exit,
+            fault_tolerant,
+            resume,
+            suspend,
+            brokers: self.text.clone(),
+            reconnect_to: self.text.clone(),
+            rebalance: exit,
+            token: self.token.clone(),
+        };
+        [Command::ConsumerControl(consumer), Command::ConnectionControl(Box::new(connection))]
+    }
+
+    fn destinations(&self) -> [Command; 3] {
+        let [dispatch_async, removes, ..] = self.flags;
+        let producer = ProducerInfo {
+            id: ProducerId::default(),
+            destination: self.destination.clone(),
+            path: self.path.clone(),
+            dispatch_async,
+            window: self.int,
+        };
+        let destination = DestinationInfo {
+            connection: self.connection(),
+            destination: self.destination.clone(),
+            operation: if removes { Operation::Remove } else { Operation::Add },
+            timeout: self.long,
+            path: self.path.clone(),
+        };
+        let subscription = RemoveSubscriptionInfo {
+            connection: self.connection(),
+            subscription: self.text.clone(),
+            client: self.text.clone(),
+        };
+        [
+            Command::Producer(producer),
+            Command::Destination(destination),
+            Command::RemoveSubscription(subscription),
+        ]
+    }
+
+    fn commands(&self) -> Vec<Command> {
+        let error = ConnectionError { exception: self.exception(), connection: self.connection() };
+        let session = SessionId { connection: self.text.clone().unwrap_or_default(), value: self.long };
+        let mut all = vec![
+            self.consumer(),
+            self.broker(),
+            Command::ConnectionError(error),
+            Command::ProducerAck(ProducerAck { producer: None, size: self.int }),
+            Command::Response(Response { to: self.int, exception: self.exception() }),
+            Command::Session(session),
+            Command::WireFormat(WireFormatInfo::ours(Duration::from_millis(77), 5_000)),
+        ];
+        all.extend(self.controls());
+        all.extend(self.destinations());
+        all
+    }
+}
+
 fn control() -> impl Strategy<Value = Command> {
-    let parts = (option::of(text()), option::of(destination()), option::of(consumer()), any::<i32>());
-    (parts, any::<[bool; 8]>(), brokers(), option::of(bytes()), any::<i64>()).prop_flat_map(
-        |((text, destination, consumer, int), flags, path, bytes, long)| {
-            let connection = text.clone().map(|value| ConnectionId { value });
-            let [a, b, c, d, e, ..] = flags;
-            let exception = text.clone().map(|class| Throwable { class, message: None });
-            let id = consumer.clone().unwrap_or_default();
-            let all = vec![
-                Command::Broker(BrokerInfo {
-                    id: path.first().cloned(),
-                    url: text.clone(),
-                    peers: path.clone(),
-                    name: text.clone(),
-                    slave: a,
-                    master: b,
-                    fault_tolerant: c,
-                    duplex: d,
-                    network: e,
-                    connection: long,
-                    upload_url: text.clone(),
-                    network_properties: text.clone(),
-                }),
-                Command::Consumer(Box::new(ConsumerInfo {
-                    id: id.clone(),
-                    browser: a,
-                    destination: destination.clone(),
-                    prefetch: int,
-                    pending_most: int,
-                    dispatch_async: b,
-                    selector: text.clone(),
-                    client: text.clone(),
-                    subscription: text.clone(),
-                    no_local: c,
-                    exclusive: d,
-                    retroactive: e,
-                    priority: 7,
-                    path: path.clone(),
-                    predicate: None,
-                    network: a,
-                    optimized_ack: b,
-                    no_range_acks: c,
-                    network_path: vec![id.clone(); 2],
-                })),
-                Command::Producer(ProducerInfo {
-                    id: ProducerId::default(),
-                    destination: destination.clone(),
-                    path: path.clone(),
-                    dispatch_async: a,
-                    window: int,
-                }),
-                Command::Destination(DestinationInfo {
-                    connection: connection.clone(),
-                    destination: destination.clone(),
-                    operation: if a { Operation::Add } else { Operation::Remove },
-                    timeout: long,
-                    path,
-                }),
-                Command::RemoveSubscription(RemoveSubscriptionInfo {
-                    connection: connection.clone(),
-                    subscription: text.clone(),
-                    client: text.clone(),
-                }),
-                Command::ConnectionError(ConnectionError { exception: exception.clone(), connection }),
-                Command::ConsumerControl(ConsumerControl {
-                    destination,
-                    close: a,
-                    consumer,
-                    prefetch: int,
-                    flush: b,
-                    start: c,
-                    stop: d,
-                }),
-                Command::ConnectionControl(Box::new(ConnectionControl {
-                    close: a,
-                    exit: b,
-                    fault_tolerant: c,
-                    resume: d,
-                    suspend: e,
-                    brokers: text.clone(),
-                    reconnect_to: text,
-                    rebalance: a,
-                    token: bytes,
-                })),
-                Command::ProducerAck(ProducerAck { producer: None, size: int }),
-                Command::Response(Response { to: int, exception }),
-                Command::Session(SessionId { connection: id.connection, value: long }),
-                Command::WireFormat(WireFormatInfo::ours(std::time::Duration::from_millis(77), 5_000)),
-            ];
-            proptest::sample::select(all)
-        },
-    )
+    let texts = (option::of(text()), option::of(destination()), option::of(consumer()));
+    let rest = (any::<i32>(), any::<i64>(), any::<[bool; 5]>(), brokers(), option::of(bytes()));
+    (texts, rest).prop_flat_map(|((text, destination, consumer), (int, long, flags, path, token))| {
+        let parts = Parts { text, destination, consumer, int, long, flags, path, token };
+        proptest::sample::select(parts.commands())
+    })
 }
 
 fn ack() -> impl Strategy<Value = Command> {

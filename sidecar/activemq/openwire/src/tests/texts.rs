@@ -37,9 +37,10 @@ fn what_is_no_text_is_replaced() {
 proptest! {
     #[test]
     fn any_text_survives(text in any::<String>()) {
-        prop_assert_eq!(Text::from(text.as_str()).to_string(), text.clone());
-        let utf8 = Text::from(text.clone()).utf8();
-        prop_assert_eq!(std::str::from_utf8(&utf8), Ok(text.as_str()));
+        let read = Text::from(text.as_str());
+        prop_assert_eq!(read.decoded(), text.as_str());
+        prop_assert_eq!(&read.utf8(), text.as_bytes());
+        prop_assert_eq!(Text::from(text), read);
     }
 
     #[test]
