@@ -5,6 +5,15 @@
 
 mod client;
 mod config;
+mod consumer;
+mod keeper;
+mod message;
+mod problem;
+mod reader;
+mod settler;
+mod shared;
+mod unsettled;
+mod view;
 
 pub use client::{Credentials, Endpoint};
 pub use config::{Config, CredentialsSource, KeySource, Mode, Ordering, PrefetchPlan, Queue};
