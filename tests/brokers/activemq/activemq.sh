@@ -15,6 +15,7 @@
 #   ACTIVEMQ_VERSION   6.3.1 or 5.17.2 (default 6.3.1)
 #   ACTIVEMQ_PORT      the first of two neighbouring ports (default 61616): OpenWire, and the MBeans over HTTP
 #   ACTIVEMQ_FRAME     the longest frame it takes, in bytes (default 104857600)
+#   BROKER_INACTIVITY  how long a peer may say nothing, in milliseconds (default 30000)
 #
 # Who gives no name may use all queues, as app (app-secret) may. stranger (stranger-secret) may use those below `open.`,
 # and blind (blind-secret) all queues but no advisory.
@@ -101,7 +102,7 @@ $(grant topic 'ActiveMQ.Advisory.>' users,strangers)
    <tempUsage><tempUsage limit="256 mb"/></tempUsage>
   </systemUsage></systemUsage>
   <transportConnectors>
-   <transportConnector name="openwire" uri="tcp://$bind:$port?wireFormat.maxFrameSize=$frame"/>
+   <transportConnector name="openwire" uri="tcp://$bind:$port?wireFormat.maxFrameSize=$frame&amp;wireFormat.maxInactivityDuration=$inactivity"/>
   </transportConnectors>
  </broker>
 </beans>

@@ -14,6 +14,7 @@
 # Environment beside that of ../lib.sh:
 #   ARTEMIS_VERSION   2.40.0
 #   ARTEMIS_PORT      the first of two neighbouring ports (default 61716): OpenWire, and the MBeans over HTTP
+#   BROKER_INACTIVITY how long a peer may say nothing, in milliseconds (default 30000)
 #
 # Anybody may do anything. Queues are made as they are used and have one consumer at a time (`exclusive`), but for those
 # below `shared.`. A message that comes for the eleventh time goes to the queue DLQ, as what is given up does.
@@ -53,11 +54,7 @@ write_conf() {
   local permission
   mkdir -p "$state/tmp"
   # Who asks for an MBean over HTTP gives no name.
-  cat >"$instance/etc/management.xml" <<XML
-<management-context xmlns="http://activemq.apache.org/schema">
- <authorisation><allowlist><entry domain="org.apache.activemq.artemis"/></allowlist></authorisation>
-</management-context>
-XML
+  sed -i 's/domain="hawtio"/domain="org.apache.activemq.artemis"/' "$instance/etc/management.xml"
   cat >"$instance/etc/broker.xml" <<XML
 <configuration xmlns="urn:activemq">
  <core xmlns="urn:activemq:core">
@@ -71,7 +68,7 @@ XML
   <journal-file-size>10M</journal-file-size>
   <max-disk-usage>100</max-disk-usage>
   <acceptors>
-   <acceptor name="all">tcp://$bind:$port?protocols=OPENWIRE</acceptor>
+   <acceptor name="all">tcp://$bind:$port?protocols=OPENWIRE;maxInactivityDuration=$inactivity</acceptor>
   </acceptors>
   <security-settings><security-setting match="#">
 $(for permission in createNonDurableQueue deleteNonDurableQueue createDurableQueue deleteDurableQueue createAddress \

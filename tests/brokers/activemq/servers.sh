@@ -6,6 +6,7 @@ name=${name:?}
 
 dependency=org.apache.maven.plugins:maven-dependency-plugin:3.6.1
 agent=$cache/jolokia-2.1.2
+inactivity=${BROKER_INACTIVITY:-30000}
 
 # copy_artifact GROUP:NAME:VERSION:TYPE:CLASSIFIER FOLDER
 copy_artifact() { mvn -B -q "$dependency:copy" "-Dartifact=$1" "-DoutputDirectory=$2"; }

@@ -297,7 +297,9 @@ impl Node {
             // Neither selector nor name; not exclusive, of no priority, over no bridge.
             wire.call(CONSUMER_INFO, info.zeros(13))?;
             let mut taken = Vec::new();
-            while let Some(one) = Taken::read(&wire.dispatch()?) {
+            while let Some(mut one) = Taken::read(&wire.dispatch()?) {
+                // Artemis counts deliveries, less one for that which a consumer gets, and a look is none.
+                one.redeliveries += i32::from(self.artemis);
                 taken.push(one);
             }
             Ok(taken)

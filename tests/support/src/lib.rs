@@ -17,6 +17,7 @@ pub mod behaviour;
 pub mod brokers;
 pub mod collector;
 pub mod http;
+pub mod overlaps;
 pub mod ports;
 pub mod process;
 pub mod proxy;

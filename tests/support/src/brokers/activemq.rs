@@ -4,6 +4,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    time::Duration,
 };
 
 use super::{new_folder, run_script};
@@ -14,13 +15,15 @@ use crate::{activemq::Node, ports::free_block};
 pub struct ActiveMqOptions {
     /// 6.3.1 or 5.17.2 of Classic, or 2.40.0 of Artemis.
     pub version: &'static str,
+    /// How long a peer may say nothing.
+    pub inactivity: Duration,
     /// The address where it listens.
     pub bind: &'static str,
 }
 
 impl Default for ActiveMqOptions {
     fn default() -> Self {
-        Self { version: "6.3.1", bind: "127.0.0.1" }
+        Self { version: "6.3.1", inactivity: Duration::from_secs(5), bind: "127.0.0.1" }
     }
 }
 
@@ -86,6 +89,7 @@ impl ActiveMqServer {
             .arg(verb)
             .env("BROKER_STATE", &self.folder)
             .env("BROKER_BIND", self.options.bind)
+            .env("BROKER_INACTIVITY", self.options.inactivity.as_millis().to_string())
             .env(version, self.options.version)
             .env(port, self.port.to_string());
         command
