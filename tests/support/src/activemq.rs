@@ -359,3 +359,27 @@ impl Node {
 
 const CLASSIC: &str = "org.apache.activemq:type=Broker,brokerName=t";
 const ARTEMIS: &str = "org.apache.activemq.artemis:broker=\"t\"";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_written_as_java_writes_them_and_compression_is_zlibs() {
+        assert_eq!(modified("a\0\u{e9}\u{20ac}"), b"a\xc0\x80\xc3\xa9\xe2\x82\xac");
+        assert_eq!(modified("\u{1f600}"), b"\xed\xa0\xbd\xed\xb8\x80");
+        // The checksum of RFC 1950's usual example.
+        assert_eq!(deflated(b"Wikipedia"), b"\x78\x01\x01\x09\0\xf6\xffWikipedia\x11\xe6\x03\x98");
+        let long = deflated(&[b'x'; STORED_MOST + 1]);
+        assert_eq!((long[2], long[STORED_MOST + 7]), (0, 1), "only the last part is the last");
+    }
+
+    #[test]
+    fn properties_are_found_again() {
+        let properties = vec![("cause".to_owned(), "no".to_owned())];
+        let sent = Outgoing { place: Some(7), properties, ..Outgoing::of("x") };
+        let taken = Taken { content: Vec::new(), properties: sent.marshalled(), redeliveries: 0 };
+        assert_eq!((taken.place(), taken.property("cause").as_deref()), (Some(7), Some("no")));
+        assert_eq!(taken.property("caus"), None);
+    }
+}
