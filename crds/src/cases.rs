@@ -107,8 +107,6 @@ listed! {
 listed! {
     /// Rules of the spec that only the operator holds.
     SpecRule {
-        /// The sidecar of this version has the source. Its reason is `SourceUnsupported`.
-        SourceSupported,
         /// A given image of the sidecar is not blank.
         SidecarImage,
     }

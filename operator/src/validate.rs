@@ -8,7 +8,7 @@ mod template;
 mod tests;
 
 use kube::ResourceExt;
-use lockstep_contract::{Reason, SourceKind, Strictness, parse};
+use lockstep_contract::{Reason, Strictness, parse};
 use lockstep_crds::{ConsumerGroup, DisruptionBudget};
 
 pub use rule::Rule;
@@ -56,14 +56,6 @@ fn wants_budget(group: &ConsumerGroup) -> bool {
     }
 }
 
-/// The kind of source, where the sidecar of this version has none of it: its pods would only fail to start.
-fn unsupported(group: &ConsumerGroup) -> Option<&'static str> {
-    match group.spec.source.kind()? {
-        SourceKind::RocketMq(_) | SourceKind::RabbitMq(_) => None,
-        SourceKind::ActiveMq(_) => Some("activemq"),
-    }
-}
-
 /// What is wrong with the pod template alone.
 pub(crate) fn validate_template(group: &ConsumerGroup) -> Vec<String> {
     let mut verdict = Verdict::default();
@@ -88,11 +80,6 @@ fn spec(group: &ConsumerGroup, verdict: &mut Verdict) {
     if let Err(mistakes) = parse(&manifest, Strictness::Strict) {
         let faults = mistakes.iter().map(|found| Fault { rule: Rule::Contract, message: found.to_string() });
         verdict.faults.extend(faults);
-    }
-    if let Some(kind) = unsupported(group) {
-        let path = format!("spec.source.{kind}");
-        let problem = format!("this version has no {kind} source");
-        verdict.fault(Rule::SourceSupported, &path, problem, "use rocketmq or rabbitmq");
     }
     let replicas = group.spec.replicas;
     if replicas < 0 {

@@ -44,6 +44,13 @@ fn a_group_of_rabbitmq() {
 }
 
 #[test]
+fn a_group_of_activemq() {
+    let rendered = render(&input("activemq"), &settings()).unwrap();
+    assert_eq!(rendered.notices, [""; 0]);
+    golden("activemq.out.yaml", &rendered.yaml);
+}
+
+#[test]
 fn every_mistake_is_told_at_once() {
     let mistakes = mistakes(&input("mistakes"));
     golden("mistakes.out.txt", &format!("{}\n", mistakes.join("\n")));

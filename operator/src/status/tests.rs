@@ -8,6 +8,7 @@ use lockstep_crds::ConsumerGroupStatus;
 use super::{
     needs_write, rounded,
     scene::{NOW, Scene, hot_hash},
+    source,
 };
 
 #[test]
@@ -31,6 +32,17 @@ fn figures_are_summed_over_the_pods() {
     assert_eq!(status.sidecar_image.as_deref(), Some("lockstep-sidecar:1"));
     assert_eq!(status.source.as_deref(), Some("rocketmq/shop-orders"));
     assert_eq!(status.observed_generation, Some(4));
+}
+
+#[test]
+fn queues_are_shown_by_their_names_alone() {
+    let shown = |queues: &str| {
+        let text = format!("{{activemq: {{urls: ['tcp://a:1'], queues: {queues}}}}}");
+        let read: lockstep_contract::Source = crate::test_support::object(&text);
+        source(read.kind().unwrap())
+    };
+    assert_eq!(shown("['orders?consumer.selector=a = 1']"), "activemq/orders");
+    assert_eq!(shown("['orders?consumer.selector=a = 1', b, c]"), "activemq/orders and 2 more");
 }
 
 #[test]

@@ -33,8 +33,6 @@ rules! {
     Replicas => InvalidSpec,
     /// `spec.sidecar.image` is a name.
     SidecarImage => InvalidSpec,
-    /// The sidecar of this version has the source.
-    SourceSupported => SourceUnsupported,
     /// There is a container.
     Containers => InvalidTemplate,
     /// No container is called like the sidecar.

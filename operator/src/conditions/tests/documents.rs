@@ -83,7 +83,7 @@ fn the_words_of_sources_are_explained() {
     let told = words(section(&page, "Reasons of sources"));
     let shared = declared("sidecar/broker/src/reason.rs");
     let mut all = shared.clone();
-    for adapter in ["rocketmq", "rabbitmq"] {
+    for adapter in ["rocketmq", "rabbitmq", "activemq"] {
         let declared = declared(&format!("sidecar/{adapter}/src/problem.rs"));
         assert!(!declared.is_empty(), "{adapter}");
         // A source's own page may say more of its words, and says nothing of others.
