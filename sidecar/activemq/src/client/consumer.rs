@@ -125,8 +125,8 @@ impl Consumer {
     }
 
     /// Closes it: nothing comes of it and nothing can be settled any more. `last_delivered` is the broker's sequence number
-    /// ([`MessageId::broker_sequence`]) of the last message that anybody may have seen, -1 when there was none: Classic counts
-    /// those up to it as delivered once more.
+    /// ([`MessageId::broker_sequence`]) of the last unsettled message that anybody may have seen, -1 when there is none: those
+    /// up to it count as delivered once more. Of a number that it does not find among the unsettled ones, Classic counts none.
     ///
     /// Cancel safe: it is closed nevertheless.
     ///

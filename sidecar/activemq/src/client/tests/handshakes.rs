@@ -5,8 +5,8 @@ use tokio::{io::AsyncWriteExt, net::TcpListener};
 use super::{
     config, open, piped,
     server::{
-        ARTEMIS_ID, CLASSIC_ID, CONNECTION_INFO, SESSION_INFO, Server, broker_info, command, keep_alive,
-        sized, string, wire_format,
+        ARTEMIS_ID, BROKER_INFO, CLASSIC_ID, CONNECTION_INFO, SESSION_INFO, Server, broker_info, command,
+        keep_alive, object, sized, string, wire_format,
     },
 };
 use crate::client::{ClientError, Connection, Credentials, Endpoint, OpenConfig, Product};
@@ -112,6 +112,27 @@ async fn artemis_is_told_by_the_form_of_its_id() {
         .await;
         assert_eq!(opened.unwrap().broker().product, product, "{id}");
     }
+}
+
+#[tokio::test]
+async fn a_broker_that_tells_of_its_peers_is_known_by_its_id() {
+    let (opened, _server) = open(config(), async |server| {
+        server.formats(12, Some(30_000)).await;
+        // Peers are whole introductions, which nobody needs.
+        server
+            .send(command(BROKER_INFO, |out| {
+                out.extend_from_slice(&object(124, |out| string(out, ARTEMIS_ID)));
+                out.extend_from_slice(&[0, 1, 0, 1]);
+                out.extend_from_slice(&[1]);
+                out.extend_from_slice(&broker_info(CLASSIC_ID, "peer"));
+                out.extend_from_slice(&[0; 17]);
+            }))
+            .await;
+        server.answer(CONNECTION_INFO).await;
+        server.answer(SESSION_INFO).await;
+    })
+    .await;
+    assert_eq!(opened.unwrap().broker().product, Product::Artemis);
 }
 
 #[tokio::test]
