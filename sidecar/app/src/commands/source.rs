@@ -1,11 +1,11 @@
 //! The sources of this version, each with its adapter.
 
 use lockstep_broker::Finding;
-use lockstep_contract::{ConsumerGroup, RabbitMq, RocketMq, SourceKind};
+use lockstep_contract::{ActiveMq, ConsumerGroup, RabbitMq, RocketMq, SourceKind};
 
 use super::Failure;
 use crate::{
-    config::{Member, rabbitmq_config, rocketmq_config},
+    config::{Member, activemq_config, rabbitmq_config, rocketmq_config},
     deliver::SourceInfo,
     service::{self, Plan, StartError},
 };
@@ -15,21 +15,18 @@ use crate::{
 pub(super) enum Source<'a> {
     RocketMq(&'a RocketMq),
     RabbitMq(&'a RabbitMq),
+    ActiveMq(&'a ActiveMq),
 }
 
 impl<'a> Source<'a> {
     pub(super) fn of(group: &'a ConsumerGroup) -> Result<Self, Failure> {
-        let absent = |name: &str| {
-            Failure::usage(format!(
-                "spec.source.{name}: this version has no {name} source; use rocketmq or rabbitmq, or \
-                 lockstep-sidecar dev to try the application without a broker"
-            ))
-        };
         match group.spec.source.kind() {
             Some(SourceKind::RocketMq(source)) => Ok(Self::RocketMq(source)),
             Some(SourceKind::RabbitMq(source)) => Ok(Self::RabbitMq(source)),
-            Some(SourceKind::ActiveMq(_)) => Err(absent("activemq")),
-            None => Err(Failure::usage("spec.source: no source is given; add rocketmq or rabbitmq")),
+            Some(SourceKind::ActiveMq(source)) => Ok(Self::ActiveMq(source)),
+            None => {
+                Err(Failure::usage("spec.source: no source is given; add rocketmq, rabbitmq or activemq"))
+            }
         }
     }
 
@@ -38,6 +35,7 @@ impl<'a> Source<'a> {
         match self {
             Self::RocketMq(source) => SourceInfo::rocketmq(&source.consumer_group),
             Self::RabbitMq(source) => SourceInfo::rabbitmq(&source.vhost),
+            Self::ActiveMq(_) => SourceInfo::activemq(),
         }
     }
 
@@ -59,6 +57,10 @@ impl<'a> Source<'a> {
                 let config = rabbitmq_config(group, source, &member);
                 service::serve(lockstep_rabbitmq::RabbitMq::new(config), plan).await?;
             }
+            Self::ActiveMq(source) => {
+                let config = activemq_config(group, source, &member);
+                service::serve(lockstep_activemq::ActiveMq::new(config), plan).await?;
+            }
         }
         Ok(())
     }
@@ -68,6 +70,7 @@ impl<'a> Source<'a> {
         match self {
             Self::RocketMq(source) => lockstep_rocketmq::check(&rocketmq_config(group, source, member)).await,
             Self::RabbitMq(source) => lockstep_rabbitmq::check(&rabbitmq_config(group, source, member)).await,
+            Self::ActiveMq(source) => lockstep_activemq::check(&activemq_config(group, source, member)).await,
         }
     }
 }
