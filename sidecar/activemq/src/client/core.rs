@@ -258,8 +258,7 @@ impl Core {
     fn slot(&mut self, number: i64) -> Result<&mut Slot, ClientError> {
         self.check_open()?;
         let slot = self.consumers.get_mut(&number).ok_or_else(|| ClientError::ClosedByUs.afterwards())?;
-        slot.ended().map_or(Ok(()), |end| Err(end.afterwards()))?;
-        Ok(slot)
+        if let Some(end) = slot.ended() { Err(end.afterwards()) } else { Ok(slot) }
     }
 
     /// Sends a command; its answer comes on the receiver.
@@ -292,7 +291,7 @@ impl Core {
 
     /// Begins to close the connection.
     pub(super) fn close(&mut self, now: Instant) {
-        if !matches!(self.life, Life::Open) {
+        if self.ended().is_some() {
             return;
         }
         for slot in self.consumers.values_mut() {

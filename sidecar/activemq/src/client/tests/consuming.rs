@@ -11,7 +11,7 @@ use super::{
         queue as queue_object, string,
     },
 };
-use crate::client::{Budget, ClientError, DeliveryEvent, OpenConfig, Subscription, Undecodable};
+use crate::client::{Budget, ClientError, DeliveryEvent, Dispatch, OpenConfig, Subscription, Undecodable};
 
 #[tokio::test]
 async fn a_consumer_is_announced_as_it_is_wanted() {
@@ -259,8 +259,6 @@ async fn a_message_that_is_too_long_comes_with_its_id_and_can_be_settled() {
     }
 }
 
-use crate::client::Dispatch;
-
 fn oversize(size: u64) -> Undecodable {
     Undecodable::Oversize { size }
 }
@@ -323,6 +321,22 @@ async fn what_is_held_is_counted_until_the_last_slice_is_gone() {
     message(deliveries.next().await);
     drop(server);
     connection.closed().await;
+    assert_eq!(budget.held(), 0);
+}
+
+#[tokio::test]
+async fn what_comes_to_a_consumer_that_ended_is_not_kept() {
+    let budget = Budget::new(1000);
+    let config = OpenConfig { budget: budget.clone(), ..config() };
+    let (opened, mut server) = open(config, async |server| server.agree(30_000).await).await;
+    let connection = opened.unwrap();
+    let (consumer, _deliveries) = consume(&connection, &mut server, 1, Subscription::new(queue())).await;
+    consumer.pull(Duration::from_secs(1)).unwrap();
+    let pull = server.expect(PULL).await;
+    server.exception(pull.id, "java.lang.IllegalArgumentException", "no such consumer").await;
+    server.deliver(1, 1, "late").await;
+    let (alive, _) = tokio::join!(connection.alive(), server.answer(SESSION_INFO));
+    alive.unwrap();
     assert_eq!(budget.held(), 0);
 }
 

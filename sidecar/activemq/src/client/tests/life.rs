@@ -80,13 +80,15 @@ async fn what_is_written_anyway_is_a_sign_of_life() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_brokers_question_for_a_sign_of_life_is_answered() {
-    let (_connection, mut server) = connected().await;
+    let (_connection, mut server) = piped(OpenConfig::default(), 30_000).await;
+    let start = Instant::now();
     server.send(keep_alive(false)).await;
     server.send(keep_alive(true)).await;
     let sign = server.any().await.unwrap();
     assert_eq!((sign.kind, sign.answered), (KEEP_ALIVE, false));
+    assert_eq!(start.elapsed(), Duration::ZERO);
 }
 
 #[tokio::test]
