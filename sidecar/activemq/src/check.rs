@@ -6,8 +6,8 @@ use crate::{
     client::{Budget, Connection, Product},
     config::{Config, Queue},
     problem::{
-        classic_dead_letters, no_dead_letter_address, not_exclusive, of_connection, of_consumer, of_credentials, unseen,
-        unseen_dead_letters,
+        classic_dead_letters, no_dead_letter_address, not_exclusive, of_connection, of_consumer,
+        of_credentials, unseen, unseen_dead_letters,
     },
     shared::open_config,
     view::{DeadLetters, Seen, View},
@@ -58,11 +58,11 @@ async fn of_queue(config: &Config, view: &View, queue: &Queue) -> Vec<Finding> {
 fn of_seen(config: &Config, queue: &str, seen: &Seen) -> Vec<Finding> {
     let mut findings = Vec::new();
     if config.ordering.is_ordered() {
-        let unverified = match (&seen.consumers, seen.product, seen.exclusive) {
-            (Err(error), product, _) => Some(unseen(queue, product, error)),
-            (Ok(_), Product::Artemis, Some(false)) => Some(not_exclusive(queue)),
+        let unverified = match (seen.blind(0), seen.product, seen.exclusive) {
+            (Some(why), product, _) => Some(unseen(queue, product, &why)),
+            (None, Product::Artemis, Some(false)) => Some(not_exclusive(queue)),
             // One that is not there yet is made as the address-setting says.
-            (Ok(_), Product::Artemis, Some(true) | None) | (Ok(_), Product::Classic, _) => None,
+            (None, Product::Artemis, Some(true) | None) | (None, Product::Classic, _) => None,
         };
         findings.extend(unverified.map(Finding::warning));
     }

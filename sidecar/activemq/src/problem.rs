@@ -36,8 +36,6 @@ pub mod reason {
     pub const QUEUE_SHARED: &str = "QueueShared";
     /// The broker ended a consumer, since messages were not acknowledged in time.
     pub const SLOW_CONSUMER: &str = "SlowConsumer";
-    /// The broker ended a consumer.
-    pub const CONSUMER_ENDED: &str = "ConsumerEnded";
     /// An acknowledgement came for a message that the broker had not given us, as far as it knows.
     pub const ACKNOWLEDGEMENT_UNMATCHED: &str = "AcknowledgementUnmatched";
     /// Who else consumes a queue can't be seen.
@@ -77,7 +75,6 @@ pub(crate) enum Rank {
     /// Others consume a queue beside us, as far as is known.
     Shared,
     Unverified,
-    Warning,
 }
 
 /// What stands in Classic's words when an acknowledgement is for nothing that the consumer has.
@@ -126,7 +123,8 @@ fn refused(
         return (reason::SELECTOR_INVALID, "can't be read with its selector", remedy);
     }
     if LIMIT.iter().any(|limit| words.contains(limit)) {
-        let remedy = "raise maximumConsumersAllowedPerConnection of the broker's connector, or consume fewer queues";
+        let remedy =
+            "raise maximumConsumersAllowedPerConnection of the broker's connector, or consume fewer queues";
         return (reason::CONNECTION_LIMIT, "has no room for one more consumer", remedy.to_owned());
     }
     if name.starts_with("InvalidDestination") || name.contains("NonExistentQueue") {
@@ -154,24 +152,20 @@ fn right_to_read(queue: &str, product: Product) -> String {
 
 /// Says what a failure to connect, or a lost connection, means.
 pub(crate) fn of_connection(error: &ClientError, config: &Config) -> Problem {
-    let problem = |reason, remedy: &str| Problem {
-        reason,
-        message: error.to_string(),
-        remedy: remedy.to_owned(),
-    };
+    let problem =
+        |reason, remedy: &str| Problem { reason, message: error.to_string(), remedy: remedy.to_owned() };
     match error {
-        ClientError::Unreachable { .. } => {
-            problem(reason::UNREACHABLE, "correct urls, or start the broker")
-        }
+        ClientError::Unreachable { .. } => problem(reason::UNREACHABLE, "correct urls, or start the broker"),
         ClientError::TlsFailed { .. } => problem(
             reason::TLS_FAILED,
             "set tls.caSecretRef to the authority that signed the server's certificate (and tls.clientCertSecretRef if \
              it asks for one), or write tcp:// and remove tls if it serves none",
         ),
         ClientError::TlsFile { .. } => problem(reason::TLS_FAILED, "correct the files named by tls"),
-        ClientError::RefusedVersion { .. } => {
-            problem(reason::VERSION_UNSUPPORTED, "update the broker: Classic 5.9 and later and Artemis are understood")
-        }
+        ClientError::RefusedVersion { .. } => problem(
+            reason::VERSION_UNSUPPORTED,
+            "update the broker: Classic 5.9 and later and Artemis are understood",
+        ),
         ClientError::Security(_) if config.credentials == CredentialsSource::None => problem(
             reason::WRONG_CREDENTIALS,
             "name a secret with the keys username and password in credentialsSecretRef",
@@ -262,10 +256,14 @@ pub(crate) fn unmatched(queue: &str, error: &ClientError) -> Problem {
 /// Others consume a queue that must be ours alone.
 pub(crate) fn shared(queue: &str, product: Product, others: u32) -> Problem {
     let remedy = match product {
-        Product::Classic => "end the other consumers, or give them a queue of their own; Classic hands them nothing while \
+        Product::Classic => {
+            "end the other consumers, or give them a queue of their own; Classic hands them nothing while \
                              this one lives, unless one of them is exclusive with a higher priority"
-            .to_owned(),
-        Product::Artemis => format!("end the other consumers, and set exclusive: {}", exclusive_command(queue)),
+                .to_owned()
+        }
+        Product::Artemis => {
+            format!("end the other consumers, and set exclusive: {}", exclusive_command(queue))
+        }
     };
     let message = format!("queue {queue} is consumed by {others} others, so that its order may be lost");
     Problem { reason: reason::QUEUE_SHARED, message, remedy }
@@ -280,7 +278,9 @@ pub(crate) fn exclusive_command(queue: &str) -> String {
 pub(crate) fn not_exclusive(queue: &str) -> Problem {
     Problem {
         reason: reason::OWNERSHIP_UNVERIFIED,
-        message: format!("queue {queue} is not exclusive: the broker hands it to several consumers at once if they come"),
+        message: format!(
+            "queue {queue} is not exclusive: the broker hands it to several consumers at once if they come"
+        ),
         remedy: format!(
             "set exclusive: {}, or <default-exclusive-queue>true</default-exclusive-queue> in the address-setting",
             exclusive_command(queue)
@@ -289,7 +289,7 @@ pub(crate) fn not_exclusive(queue: &str) -> Problem {
 }
 
 /// Who else consumes a queue can't be seen.
-pub(crate) fn unseen(queue: &str, product: Product, why: &ClientError) -> Problem {
+pub(crate) fn unseen(queue: &str, product: Product, why: &str) -> Problem {
     let remedy = match product {
         Product::Classic => "give the user's group the right to read advisories: <authorizationEntry \
                              topic=\"ActiveMQ.Advisory.>\" read=\"GROUP\" write=\"GROUP\" admin=\"GROUP\"/>, and leave \
@@ -322,7 +322,9 @@ pub(crate) fn classic_dead_letters() -> Problem {
 pub(crate) fn no_dead_letter_address(queue: &str) -> Problem {
     Problem {
         reason: reason::DEAD_LETTER_UNSUPPORTED,
-        message: format!("queue {queue} has no dead-letter address, so that the broker would drop what is dead-lettered"),
+        message: format!(
+            "queue {queue} has no dead-letter address, so that the broker would drop what is dead-lettered"
+        ),
         remedy: format!(
             "name one: <address-setting match=\"{queue}\"><dead-letter-address>DLQ</dead-letter-address></address-setting> \
              in broker.xml, and create its queue"
@@ -334,8 +336,11 @@ pub(crate) fn no_dead_letter_address(queue: &str) -> Problem {
 pub(crate) fn unseen_dead_letters(queue: &str) -> Problem {
     Problem {
         reason: reason::DEAD_LETTER_UNSUPPORTED,
-        message: format!("it can't be seen whether queue {queue} has a dead-letter address; without one the broker drops what is dead-lettered"),
-        remedy: "give the user's role the permission manage on activemq.management, and view on the queue".to_owned(),
+        message: format!(
+            "it can't be seen whether queue {queue} has a dead-letter address; without one the broker drops what is dead-lettered"
+        ),
+        remedy: "give the user's role the permission manage on activemq.management, and view on the queue"
+            .to_owned(),
     }
 }
 

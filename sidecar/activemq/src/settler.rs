@@ -1,5 +1,8 @@
 //! The settling half: acknowledgements of what is done, one a message, written in order and answered beside each other.
 
+#[cfg(test)]
+mod tests;
+
 use std::{sync::Arc, time::Duration};
 
 use futures_util::{FutureExt as _, future::join_all};
@@ -60,10 +63,8 @@ impl Settler for ActiveSettler {
 
     async fn settle(&self, batch: Vec<Settle>) -> Vec<Result<(), BrokerError>> {
         let Some(first) = batch.first() else { return Vec::new() };
-        let owner = batch
-            .iter()
-            .filter_map(|settle| self.shared.owner(first.delivery.queue, settle.epoch))
-            .next();
+        let owner =
+            batch.iter().filter_map(|settle| self.shared.owner(first.delivery.queue, settle.epoch)).next();
         let Some(consumer) = owner else {
             return batch.iter().map(|_| Err(not_owned(SETTLE))).collect();
         };
@@ -71,7 +72,8 @@ impl Settler for ActiveSettler {
         let now = self.shared.now();
         let rules = self.rules(&consumer);
         let standings = consumer.standings(&batch);
-        let judged = batch.iter().zip(standings).map(|(settle, standing)| judge(&rules, settle, standing, now));
+        let judged =
+            batch.iter().zip(standings).map(|(settle, standing)| judge(&rules, settle, standing, now));
         let mut progress: Vec<_> = judged.collect();
         write(&consumer, &batch, &mut progress);
         let answers = progress.into_iter().zip(&batch).map(|(progress, settle)| {
@@ -157,7 +159,8 @@ fn judge(rules: &Rules<'_>, settle: &Settle, standing: Option<Standing<Told>>, n
         Some(Standing::Out | Standing::GivenBack) => match settle.settlement {
             Settlement::Accept => Progress::Due(AckVerdict::Done),
             Settlement::Release if rules.is_ordered => {
-                let message = "nothing of an ordered queue is given back by itself, only the queue as a whole";
+                let message =
+                    "nothing of an ordered queue is given back by itself, only the queue as a whole";
                 Progress::Over(Err(refusal(SETTLE, Class::Permanent, reason::NOT_SUPPORTED, message)))
             }
             Settlement::Release => Progress::GiveBack,
@@ -190,9 +193,9 @@ impl Rules<'_> {
             );
         }
         match (self.product, self.dead_letters) {
-            (Product::Classic, _) if is_for_dead_letters(queue) => {
-                unsupported(format!("queue {queue} is one for dead letters: the broker would delete the message"))
-            }
+            (Product::Classic, _) if is_for_dead_letters(queue) => unsupported(format!(
+                "queue {queue} is one for dead letters: the broker would delete the message"
+            )),
             (Product::Classic, _) => None,
             (Product::Artemis, DeadLetters::To(address)) if address == queue => unsupported(format!(
                 "queue {queue} is its own dead-letter address: the broker would hand the message over again and again"

@@ -74,6 +74,18 @@ impl View {
 }
 
 impl Seen {
+    /// Why it can't be seen who consumes a queue that so many consumers of ours are on: the broker refuses, or sends no
+    /// advisories.
+    pub(crate) fn blind(&self, ours: u32) -> Option<String> {
+        match &self.consumers {
+            Err(refusal) => Some(refusal.to_string()),
+            Ok(consumers) if *consumers < ours => {
+                Some("the broker does not tell of our own consumer".to_owned())
+            }
+            Ok(_) => None,
+        }
+    }
+
     /// How many others consume it, of whom one is seen for sure, when so many of the consumers are ours.
     pub(crate) fn others(&self, ours: u32) -> u32 {
         self.consumers.as_ref().map_or(0, |consumers| consumers.saturating_sub(ours))
@@ -86,5 +98,38 @@ fn tolerated<T>(result: Result<T, ClientError>) -> Result<Result<T, ClientError>
         Ok(value) => Ok(Ok(value)),
         Err(error) if error.exception().is_some() && !error.is_end_of_connection() => Ok(Err(error)),
         Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::Exception;
+
+    #[test]
+    fn who_is_not_told_of_himself_sees_nobody() {
+        let seen = |consumers| Seen {
+            product: Product::Classic,
+            consumers,
+            exclusive: None,
+            dead_letters: DeadLetters::ByRule,
+        };
+        assert_eq!((seen(Ok(3)).others(1), seen(Ok(0)).others(1)), (2, 0));
+        assert_eq!((seen(Ok(1)).blind(1), seen(Ok(0)).blind(0)), (None, None));
+        assert!(seen(Ok(0)).blind(1).is_some_and(|why| why.contains("our own consumer")));
+        let refused =
+            || Err(ClientError::Security(Exception { class: "x".into(), message: "no way".into() }));
+        assert!(seen(refused()).blind(0).is_some_and(|why| why.contains("no way")));
+        assert_eq!(seen(refused()).others(0), 0);
+    }
+
+    #[test]
+    fn only_what_the_broker_refuses_is_no_failure() {
+        let refused = ClientError::Security(Exception { class: "x".into(), message: "no".into() });
+        assert!(matches!(tolerated::<()>(Err(refused)), Ok(Err(_))));
+        assert!(tolerated::<()>(Err(ClientError::ClosedByPeer)).is_err());
+        let end = ClientError::NotOpen(std::sync::Arc::new(ClientError::ClosedByPeer));
+        assert!(tolerated::<()>(Err(end)).is_err());
+        assert!(matches!(tolerated(Ok(7)), Ok(Ok(7))));
     }
 }

@@ -248,7 +248,9 @@ impl Driver {
         let shared = Arc::clone(&self.shared);
         let Some(queue) = self.queue(id) else { return };
         // Of one consumer many settlements may tell.
-        let Some(consumer) = queue.consumer.as_ref().filter(|consumer| consumer.number == channel) else { return };
+        let Some(consumer) = queue.consumer.as_ref().filter(|consumer| consumer.number == channel) else {
+            return;
+        };
         let quick = |problem| Failure { pace: Pace::Quick, problem };
         let (open, failure) = match end {
             // Asked for, and answered by another.
@@ -311,13 +313,13 @@ impl Driver {
     }
 
     fn looked(&mut self, looked: Looked) {
-        let Looked { queue: id, channel, sent, seen } = looked;
+        let Looked { queue: id, channel, sent, answered, seen } = looked;
         self.forget_end(id);
         if let Some(seen) = &seen {
             self.notice(id, seen);
         }
-        // Where nobody can be seen, an answer says that we are there.
-        let consumers = seen.map(|seen| seen.consumers.unwrap_or(1));
+        // Each answer is a sign of life, whatever it says of the queue: an owner never yields.
+        let consumers = answered.then_some(1);
         self.feed(id, Input::Looked { channel, sent, consumers, starved: false });
     }
 
@@ -331,10 +333,10 @@ impl Driver {
         }
         let others = seen.others(1);
         let shared_with = (others > 0).then(|| problem::shared(name, seen.product, others));
-        let unverified = match (&seen.consumers, seen.product, seen.exclusive) {
-            (Err(error), product, _) => Some(problem::unseen(name, product, error)),
-            (Ok(_), Product::Artemis, Some(false) | None) => Some(problem::not_exclusive(name)),
-            (Ok(_), Product::Artemis, Some(true)) | (Ok(_), Product::Classic, _) => None,
+        let unverified = match (seen.blind(1), seen.product, seen.exclusive) {
+            (Some(why), product, _) => Some(problem::unseen(name, product, &why)),
+            (None, Product::Artemis, Some(false) | None) => Some(problem::not_exclusive(name)),
+            (None, Product::Artemis, Some(true)) | (None, Product::Classic, _) => None,
         };
         for (rank, notice) in [(Rank::Shared, shared_with), (Rank::Unverified, unverified)] {
             match notice {

@@ -76,7 +76,8 @@ pub(super) struct Looked {
     pub(super) queue: QueueId,
     pub(super) channel: u64,
     pub(super) sent: Moment,
-    /// `None` = no answer.
+    pub(super) answered: bool,
+    /// Who consumes it, where that matters.
     pub(super) seen: Option<Seen>,
 }
 
@@ -143,9 +144,8 @@ pub(super) async fn open(shared: Arc<Shared>, view: View, order: Order) -> Done 
     let product = view.connection.broker().product;
     let name = Arc::clone(&order.queue.1);
     let result = open_consumer(&shared, &view, order).await;
-    let result = result
-        .map(|opened| opened.map(Box::new))
-        .map_err(|error| of_consumer(&error, &name, product));
+    let result =
+        result.map(|opened| opened.map(Box::new)).map_err(|error| of_consumer(&error, &name, product));
     Done::Opened { queue, channel, result }
 }
 
@@ -178,9 +178,14 @@ async fn open_consumer(shared: &Shared, view: &View, order: Order) -> Result<Opt
 /// Looks at who consumes a queue, on its behalf.
 pub(super) async fn look(shared: Arc<Shared>, view: View, consumer: Arc<Consumer>) -> Done {
     let sent = shared.now();
-    let seen = view.look(&consumer.name).await.ok();
+    let (answered, seen) = if shared.config.ordering.is_ordered() {
+        let seen = view.look(&consumer.name).await.ok();
+        (seen.is_some(), seen)
+    } else {
+        (view.connection.alive().await.is_ok(), None)
+    };
     let (queue, channel) = (consumer.queue, consumer.number);
-    Done::Looked(Box::new(Looked { queue, channel, sent, seen }))
+    Done::Looked(Box::new(Looked { queue, channel, sent, answered, seen }))
 }
 
 /// Closes a consumer.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use lockstep_openwire::{About, Command, ConsumerId, ConsumerInfo, Destination, Message, RemoveInfo, Removed};
+use lockstep_openwire::{About, Command, ConsumerId, Destination, Message, RemoveInfo, Removed};
 
 use crate::{
     client::{ClientError, Connection, DeliveryEvent, Subscription},
@@ -43,16 +43,13 @@ struct Present(BTreeSet<(Vec<u8>, i64, i64)>);
 impl Present {
     fn told(&mut self, advisory: &Message) {
         let About(Some(about)) = &advisory.fields.about else { return };
-        match &**about {
+        if let Command::Consumer(info) = &**about {
             // Who only looks takes nothing away.
-            Command::Consumer(info) if !info.browser => {
-                let ConsumerInfo { id, .. } = &**info;
-                self.0.insert(name(id));
+            if !info.browser {
+                self.0.insert(name(&info.id));
             }
-            Command::Remove(RemoveInfo { id: Some(Removed::Consumer(id)), .. }) => {
-                self.0.remove(&name(id));
-            }
-            _ => {}
+        } else if let Command::Remove(RemoveInfo { id: Some(Removed::Consumer(id)), .. }) = &**about {
+            self.0.remove(&name(id));
         }
     }
 
@@ -67,6 +64,8 @@ fn name(id: &ConsumerId) -> (Vec<u8>, i64, i64) {
 
 #[cfg(test)]
 mod tests {
+    use lockstep_openwire::ConsumerInfo;
+
     use super::*;
 
     fn id(value: i64) -> ConsumerId {

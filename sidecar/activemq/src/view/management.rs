@@ -9,8 +9,8 @@ use tokio::{sync::Mutex, time::timeout};
 
 use super::{DeadLetters, Seen};
 use crate::client::{
-    ANSWER_WITHIN, ClientError, Connection, Consumer, Deliveries, DeliveryEvent, Exception, Outgoing, Product,
-    Subscription,
+    ANSWER_WITHIN, ClientError, Connection, Consumer, Deliveries, DeliveryEvent, Exception, Outgoing,
+    Product, Subscription,
 };
 
 /// The default of `management-address`.
@@ -136,10 +136,9 @@ fn value(message: &Message) -> Result<Value, ClientError> {
                 Ok(_) | Err(_) => Err(strange(&text)),
             }
         }
-        Ok(
-            Body::Bytes(_) | Body::Map(_) | Body::Stream(_) | Body::Object(_) | Body::Blob(_),
-        )
-        | Err(_) => Err(strange("with no text")),
+        Ok(Body::Bytes(_) | Body::Map(_) | Body::Stream(_) | Body::Object(_) | Body::Blob(_)) | Err(_) => {
+            Err(strange("with no text"))
+        }
     }
 }
 
@@ -147,23 +146,25 @@ impl Answers {
     /// What they say of the queue. One that is not there is consumed by nobody.
     pub(super) fn seen(&self) -> Seen {
         let [consumers, exclusive, dead_letters] = &self.0;
-        let consumers = match consumers {
-            Value::String(text) if text.contains(NOT_THERE) => Ok(0),
-            value => value.as_u64().map(|count| u32::try_from(count).unwrap_or(u32::MAX)).ok_or_else(|| {
-                let message = value.as_str().unwrap_or("its management does not say how many consume").into();
-                ClientError::Exception(Exception { class: Arc::from(""), message })
-            }),
-        };
-        let there = self.0.iter().all(|value| !value.as_str().is_some_and(|text| text.contains(NOT_THERE)));
-        let dead_letters = match dead_letters {
-            Value::Null if there && consumers.is_ok() => DeadLetters::Nowhere,
-            Value::String(address) if there && consumers.is_ok() && !address.starts_with(ERROR) => {
-                DeadLetters::To(address.clone())
-            }
-            _ => DeadLetters::Unseen,
+        let is_there = !consumers.as_str().is_some_and(|text| text.contains(NOT_THERE));
+        let consumers = if is_there { counted(consumers) } else { Ok(0) };
+        let is_known = is_there && consumers.is_ok();
+        let dead_letters = match dead_letters.as_str().filter(|address| !address.starts_with(ERROR)) {
+            Some(address) if is_known => DeadLetters::To(address.to_owned()),
+            None if is_known && dead_letters.is_null() => DeadLetters::Nowhere,
+            Some(_) | None => DeadLetters::Unseen,
         };
         Seen { product: Product::Artemis, consumers, exclusive: exclusive.as_bool(), dead_letters }
     }
+}
+
+/// How many consume, or what the broker says instead.
+fn counted(value: &Value) -> Result<u32, ClientError> {
+    if let Some(count) = value.as_u64() {
+        return Ok(u32::try_from(count).unwrap_or(u32::MAX));
+    }
+    let message = value.as_str().unwrap_or("its management does not say how many consume").into();
+    Err(ClientError::Exception(Exception { class: Arc::from(""), message }))
 }
 
 #[cfg(test)]
