@@ -20,8 +20,9 @@
 # Who gives no name may use all queues, as app (app-secret) may. stranger (stranger-secret) may use those below `open.`,
 # and blind (blind-secret) all queues but no advisory.
 #
-# Queues: `strict.` keep the order of what comes back, `slow.` take the consumer from who acknowledges nothing for 2 s.
-# Each has its dead letters in DLQ.<its name>.
+# Queues: `strict.` keep the order of what comes back, `slow.` take the consumer from who acknowledges nothing for 2 s; both
+# count redeliveries in memory alone. The others write down before they send a message that it may be a redelivery, and count
+# that too (`persistJMSRedelivered`). Each has its dead letters in DLQ.<its name>.
 
 name=activemq
 . "$(dirname "${BASH_SOURCE[0]}")/servers.sh"
@@ -53,7 +54,7 @@ fetch() {
 # policy QUEUES ATTRIBUTE [CHILD] : the narrowest that fits a queue holds for it, alone.
 policy() {
   cat <<XML
-    <policyEntry queue="$1" persistJMSRedelivered="true" maxBrowsePageSize="10000" $2>
+    <policyEntry queue="$1" maxBrowsePageSize="10000" $2>
      <deadLetterStrategy>
       <individualDeadLetterStrategy queuePrefix="DLQ." processNonPersistent="true" enableAudit="false"/>
      </deadLetterStrategy>
@@ -77,7 +78,7 @@ write_conf() {
  <broker xmlns="http://activemq.apache.org/schema/core" brokerName="t" persistent="true" dataDirectory="$state/data"
    useJmx="true">
   <destinationPolicy><policyMap><policyEntries>
-$(policy '>' '')
+$(policy '>' 'persistJMSRedelivered="true"')
 $(policy 'strict.>' 'strictOrderDispatch="true"')
 $(policy 'slow.>' '' "$abort")
 $(policy 'DLQ.>' '')
