@@ -1,12 +1,13 @@
 use std::sync::Arc;
 
 use lockstep_broker::Broker;
+use lockstep_exclusive::Report;
 use lockstep_model::{Capabilities, DeadLetterBy, Ownership, Settlement};
 use tokio::sync::mpsc;
 
 use crate::{
     config::Config,
-    keeper::{self, ActiveKeeper, Report},
+    keeper::{self, ActiveKeeper},
     reader::ActiveReader,
     settler::ActiveSettler,
     shared::Shared,

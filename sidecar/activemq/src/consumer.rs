@@ -17,7 +17,7 @@ use crate::{
     config::{KeySource, Mode},
     message,
     unsettled::{Handed, Standing, Unsettled},
-    view::Seen,
+    view::{Seen, View},
 };
 
 /// How long the broker waits for a message that was asked for. Asked again and again, it does not matter if one question is
@@ -35,6 +35,7 @@ pub(crate) struct Consumer {
     /// Its number in the queue's machine.
     pub(crate) number: u64,
     pub(crate) handle: client::Consumer,
+    pub(crate) view: View,
     /// What was seen of the queue when it began.
     pub(crate) seen: Seen,
     plan: Plan,
@@ -44,6 +45,8 @@ pub(crate) struct Consumer {
     changed: Notify,
     /// Something is to be asked for when there is room.
     waits_for_room: Notify,
+    /// There is an end that a settlement found.
+    failed: Notify,
 }
 
 /// How messages come.
@@ -60,8 +63,8 @@ struct State {
     deadline: Moment,
     doubtful: bool,
     over: bool,
-    /// It is to be given back: nothing new is asked for.
-    leaving: bool,
+    /// What a settlement found, until it is told.
+    end: Option<End>,
     /// A message was asked for, and none has come.
     asked: bool,
     /// At most as many as the lookahead.
@@ -120,7 +123,7 @@ impl Consumer {
         (queue, name): (QueueId, QueueName),
         number: u64,
         handle: client::Consumer,
-        seen: Seen,
+        (view, seen): (View, Seen),
         (plan, budget, clock): (Plan, Budget, Clock),
     ) -> Self {
         Self {
@@ -128,6 +131,7 @@ impl Consumer {
             name,
             number,
             handle,
+            view,
             seen,
             plan,
             budget,
@@ -135,6 +139,7 @@ impl Consumer {
             state: Mutex::default(),
             changed: Notify::new(),
             waits_for_room: Notify::new(),
+            failed: Notify::new(),
         }
     }
 
@@ -147,10 +152,14 @@ impl Consumer {
             };
             let mut event = tokio::select! {
                 biased;
+                () = self.failed.notified() => None,
                 event = deliveries.next() => Some(event),
                 () = room => None,
             };
             let mut state = self.lock();
+            if let Some(end) = state.end.take() {
+                return end;
+            }
             while let Some(arrived) = event {
                 match arrived {
                     DeliveryEvent::Message(dispatch) => state.arrived(dispatch),
@@ -184,11 +193,10 @@ impl Consumer {
         self.ask_in(&mut state);
     }
 
-    /// It is to be given back, or stays after all.
-    pub(crate) fn leaves(&self, leaving: bool) {
-        let mut state = self.lock();
-        state.leaving = leaving;
-        self.ask_in(&mut state);
+    /// A settlement found that it is of no use any more.
+    pub(crate) fn end(&self, end: End) {
+        self.lock().end.get_or_insert(end);
+        self.failed.notify_one();
     }
 
     pub(crate) fn doubtful(&self) {
@@ -285,7 +293,7 @@ impl Consumer {
     /// Asks for one more message where that is due.
     fn ask_in(&self, state: &mut State) {
         let now = self.clock.now();
-        if state.leaving || !state.epoch.is_some_and(|epoch| state.is_owned(epoch, now)) {
+        if !state.epoch.is_some_and(|epoch| state.is_owned(epoch, now)) {
             return;
         }
         match self.plan.ask(state.unsettled.untold(), state.asked, self.budget.has_room()) {

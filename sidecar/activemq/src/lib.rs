@@ -9,7 +9,6 @@ mod client;
 mod config;
 mod consumer;
 mod keeper;
-mod machine;
 mod message;
 mod problem;
 mod reader;

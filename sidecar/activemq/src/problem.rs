@@ -5,6 +5,7 @@ mod tests;
 
 pub(crate) use lockstep_broker::refusal;
 use lockstep_broker::{BrokerError, Certainty, Class, Problem};
+use lockstep_exclusive::{Failure, Pace};
 
 use crate::{
     client::{ClientError, Exception, Product},
@@ -44,25 +45,6 @@ pub mod reason {
     pub const DEAD_LETTER_UNSUPPORTED: &str = "DeadLetterUnsupported";
     /// Some dead letters are deleted by the broker's default rules.
     pub const DEAD_LETTERS_DELETED: &str = "DeadLettersDeleted";
-}
-
-/// How soon to try again what failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Pace {
-    /// It may be over in a moment.
-    Quick,
-    /// Somebody has to change something.
-    Slow,
-    /// The connection is over, which is nobody's trouble beside its own.
-    Reconnect,
-}
-
-/// Why a queue can't be consumed now.
-#[derive(Debug, Clone)]
-pub(crate) struct Failure {
-    pub(crate) pace: Pace,
-    /// `None` for what is not worth a word to a person.
-    pub(crate) problem: Option<Problem>,
 }
 
 /// How grave: the first is shown.

@@ -13,7 +13,6 @@ use tokio::time::{Instant, timeout_at};
 use crate::{
     client::{self, AckVerdict, ClientError, Product},
     consumer::{Consumer, End, Told},
-    keeper::Report,
     problem::{failed, not_owned, reason, refusal},
     shared::Shared,
     unsettled::{Standing, Unsettled},
@@ -81,7 +80,7 @@ impl Settler for ActiveSettler {
             async move {
                 match progress {
                     Progress::Over(result) => result,
-                    Progress::Written(told) => self.answered(consumer, position, told, until).await,
+                    Progress::Written(told) => answered(consumer, position, told, until).await,
                     Progress::Due(_) | Progress::GiveBack => Err(not_owned(SETTLE)),
                 }
             }
@@ -100,35 +99,33 @@ impl ActiveSettler {
             dead_letters: &consumer.seen.dead_letters,
         }
     }
+}
 
-    /// Waits for what the broker says to an acknowledgement. One that is refused or not answered ends the ownership: what
-    /// else we hold may not be ours either.
-    async fn answered(
-        &self,
-        consumer: &Arc<Consumer>,
-        position: Position,
-        told: Told,
-        until: Instant,
-    ) -> Result<(), BrokerError> {
-        let late = || ClientError::Timeout { what: "an acknowledgement", after: WITHIN };
-        let error = match timeout_at(until, told).await.unwrap_or_else(|_| Err(late())) {
-            Ok(()) => {
-                consumer.settled(position);
-                return Ok(());
-            }
-            Err(error) => error,
-        };
-        let end = if error.exception().is_some() {
-            Some(End::Refused(error.clone()))
-        } else {
-            matches!(error, ClientError::Timeout { .. }).then_some(End::Unanswered)
-        };
-        if let Some(end) = end {
-            let (queue, channel) = (consumer.queue, consumer.number);
-            self.shared.report(Report::Ended { queue, channel, end });
+/// Waits for what the broker says to an acknowledgement. One that is refused or not answered ends the ownership: what
+/// else we hold may not be ours either.
+async fn answered(
+    consumer: &Consumer,
+    position: Position,
+    told: Told,
+    until: Instant,
+) -> Result<(), BrokerError> {
+    let late = || ClientError::Timeout { what: "an acknowledgement", after: WITHIN };
+    let error = match timeout_at(until, told).await.unwrap_or_else(|_| Err(late())) {
+        Ok(()) => {
+            consumer.settled(position);
+            return Ok(());
         }
-        Err(failed(SETTLE, error))
+        Err(error) => error,
+    };
+    let end = if error.exception().is_some() {
+        Some(End::Refused(error.clone()))
+    } else {
+        matches!(error, ClientError::Timeout { .. }).then_some(End::Unanswered)
+    };
+    if let Some(end) = end {
+        consumer.end(end);
     }
+    Err(failed(SETTLE, error))
 }
 
 /// What settlements of a queue are judged by.

@@ -3,9 +3,11 @@
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use lockstep_broker::Problems;
+use lockstep_exclusive::{Owners, Report};
 use lockstep_model::{Epoch, Moment, QueueId};
 use tokio::sync::mpsc;
 
@@ -13,9 +15,11 @@ use crate::{
     client::{Budget, OpenConfig},
     config::{BadCredentials, Config},
     consumer::{Consumer, Plan},
-    keeper::Report,
     problem::Rank,
 };
+
+/// So long it is told that the broker ended a consumer.
+const ENDED_FOR: Duration = Duration::from_secs(600);
 
 /// See the module.
 #[derive(Debug)]
@@ -25,11 +29,12 @@ pub(crate) struct Shared {
     /// Shared by all connections.
     pub(crate) budget: Budget,
     /// Bounded by queues.
-    pub(crate) problems: Arc<Problems<Rank>>,
+    pub(crate) problems: Problems<Rank>,
+    pub(crate) owners: Owners<Consumer>,
     /// To the keeper, which reads them at once: as many as there are queues and changes.
-    pub(crate) reports: mpsc::UnboundedSender<Report>,
-    /// The owners, one a queue.
-    owners: Mutex<BTreeMap<QueueId, (Epoch, Arc<Consumer>)>>,
+    reports: mpsc::UnboundedSender<Report>,
+    /// When the broker last ended a queue's consumer, or did not know what was acknowledged.
+    ends: Mutex<BTreeMap<QueueId, Moment>>,
 }
 
 impl Shared {
@@ -38,9 +43,10 @@ impl Shared {
             plan: Plan { mode: config.mode, lookahead: config.lookahead() },
             budget: Budget::new(config.bytes),
             config,
-            problems: Arc::default(),
+            problems: Problems::default(),
+            owners: Owners::default(),
             reports,
-            owners: Mutex::default(),
+            ends: Mutex::default(),
         }
     }
 
@@ -50,20 +56,7 @@ impl Shared {
 
     /// The consumer that owns a queue under that epoch.
     pub(crate) fn owner(&self, queue: QueueId, epoch: Epoch) -> Option<Arc<Consumer>> {
-        let owners = self.owners();
-        owners.get(&queue).filter(|(current, _)| *current == epoch).map(|(_, consumer)| Arc::clone(consumer))
-    }
-
-    pub(crate) fn begin(&self, queue: QueueId, epoch: Epoch, consumer: Arc<Consumer>) {
-        self.owners().insert(queue, (epoch, consumer));
-    }
-
-    /// The ownership is over, or in doubt.
-    pub(crate) fn end(&self, queue: QueueId, epoch: Epoch) {
-        let mut owners = self.owners();
-        if owners.get(&queue).is_some_and(|(current, _)| *current == epoch) {
-            owners.remove(&queue);
-        }
+        self.owners.owner(queue, epoch)
     }
 
     /// Tells the keeper; when it is gone there is nobody to be told.
@@ -71,8 +64,20 @@ impl Shared {
         let _: Result<(), _> = self.reports.send(report);
     }
 
-    fn owners(&self) -> MutexGuard<'_, BTreeMap<QueueId, (Epoch, Arc<Consumer>)>> {
-        self.owners.lock().unwrap_or_else(PoisonError::into_inner)
+    /// A queue's consumer was ended now.
+    pub(crate) fn notes_end(&self, queue: QueueId) {
+        self.ends().insert(queue, self.now());
+    }
+
+    /// Whether it is so long ago that a queue's consumer was ended that it is told no more.
+    pub(crate) fn forgets_end(&self, queue: QueueId) -> bool {
+        let mut ends = self.ends();
+        let is_old = ends.get(&queue).is_some_and(|since| self.now().since(*since) >= ENDED_FOR);
+        is_old && ends.remove(&queue).is_some()
+    }
+
+    fn ends(&self) -> MutexGuard<'_, BTreeMap<QueueId, Moment>> {
+        self.ends.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
