@@ -28,7 +28,7 @@ pub fn slow(site: &Site, _: &Plan) -> String {
     world.fault("the broker ends the consumer", 2 * CRASH_BOUND, 2);
     world.join("one");
     let told = world.await_reason("one", "SlowConsumer");
-    assert!(told.contains(&queue) && told.contains("abortSlow"), "{told}");
+    assert!(told.contains(&queue) && told.contains("slowConsumerStrategy"), "{told}");
     let tries = |count: usize| {
         move |log: &[crate::world::Delivery]| log.iter().filter(|one| one.position == 1).count() >= count
     };
