@@ -3,11 +3,20 @@
 //! A lease keeper's task for brokers whose consumers are the owners of their queues. A broker is what implements
 //! [`Sessions`]; [`keeper`] starts the task.
 
+mod backoff;
+mod driver;
+mod machine;
 mod owners;
 mod pace;
 mod report;
 mod sessions;
 
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+
+use driver::Driver;
+pub use driver::jitter;
 pub use owners::Owners;
 pub use pace::Pace;
 pub use report::Report;
@@ -19,11 +28,6 @@ pub use sessions::{
 pub type Keeper = lockstep_broker::TaskKeeper;
 
 /// Starts the task on the current runtime.
-pub fn keeper<S: Sessions>(
-    sessions: std::sync::Arc<S>,
-    reports: tokio::sync::mpsc::UnboundedReceiver<Report>,
-) -> Keeper {
-    Keeper::start(|_wishes, _outbox| async move {
-        drop((sessions, reports));
-    })
+pub fn keeper<S: Sessions>(sessions: Arc<S>, reports: mpsc::UnboundedReceiver<Report>) -> Keeper {
+    Keeper::start(|wishes, outbox| Driver::new(sessions, outbox).run(wishes, reports))
 }

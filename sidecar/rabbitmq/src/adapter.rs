@@ -1,12 +1,13 @@
 use std::sync::Arc;
 
 use lockstep_broker::Broker;
+use lockstep_exclusive::Report;
 use lockstep_model::{Capabilities, DeadLetterBy, Ownership, Settlement};
 use tokio::sync::mpsc;
 
 use crate::{
     config::{Config, DeadLetter},
-    keeper::{self, RabbitKeeper, Report},
+    keeper::{self, RabbitKeeper},
     reader::RabbitReader,
     settler::RabbitSettler,
     shared::Shared,

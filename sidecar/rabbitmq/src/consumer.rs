@@ -10,6 +10,7 @@ use std::{
 
 use bytes::Bytes;
 use lockstep_broker::{Clock, FetchRequest, Settle};
+use lockstep_exclusive::Held;
 use lockstep_model::{Delivery, Epoch, Moment, Position, QueueId, QueueName};
 use tokio::sync::{Notify, futures::Notified};
 
@@ -130,34 +131,6 @@ impl Consumer {
             drop(state);
             self.changed.notify_one();
         }
-    }
-
-    /// It has become the queue's owner.
-    pub(crate) fn owns(&self, epoch: Epoch, deadline: Moment) {
-        let mut state = self.lock();
-        state.epoch = Some(epoch);
-        state.deadline = deadline;
-    }
-
-    pub(crate) fn renewed(&self, deadline: Moment) {
-        self.lock().deadline = deadline;
-    }
-
-    pub(crate) fn doubtful(&self) {
-        let mut state = self.lock();
-        state.doubtful = true;
-        state.inbox.clear();
-        drop(state);
-        self.changed.notify_one();
-    }
-
-    /// The ownership is over; nothing of it is read or settled any more.
-    pub(crate) fn over(&self) {
-        let mut state = self.lock();
-        state.over = true;
-        state.inbox.clear();
-        drop(state);
-        self.changed.notify_one();
     }
 
     /// When the oldest delivery came that nothing was said of.
@@ -289,6 +262,38 @@ impl State {
 
     fn is_owned(&self, epoch: Epoch, now: Moment) -> bool {
         self.epoch == Some(epoch) && !self.over && !self.doubtful && now < self.deadline
+    }
+}
+
+impl Held for Consumer {
+    fn number(&self) -> u64 {
+        self.number
+    }
+
+    fn owns(&self, epoch: Epoch, deadline: Moment) {
+        let mut state = self.lock();
+        state.epoch = Some(epoch);
+        state.deadline = deadline;
+    }
+
+    fn renewed(&self, deadline: Moment) {
+        self.lock().deadline = deadline;
+    }
+
+    fn doubtful(&self) {
+        let mut state = self.lock();
+        state.doubtful = true;
+        state.inbox.clear();
+        drop(state);
+        self.changed.notify_one();
+    }
+
+    fn over(&self) {
+        let mut state = self.lock();
+        state.over = true;
+        state.inbox.clear();
+        drop(state);
+        self.changed.notify_one();
     }
 }
 

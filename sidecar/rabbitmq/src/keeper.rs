@@ -1,29 +1,30 @@
 //! The lease-keeping half: the session, a channel a queue, who owns it, and the proofs of life. One task does it all, and
 //! waits for nothing but its own short questions.
 
-mod backoff;
-mod driver;
 mod jobs;
+mod sessions;
 #[cfg(test)]
 mod tests;
 pub(crate) mod verify;
 
 use std::sync::Arc;
 
-use lockstep_broker::TaskKeeper;
-use lockstep_model::QueueId;
+use lockstep_exclusive::Report;
+use lockstep_model::Moment;
 use tokio::sync::mpsc;
 
-use self::driver::Driver;
+use self::verify::Verified;
 use crate::shared::Shared;
 
-/// What the other halves and the channels' own tasks tell the keeper.
-#[derive(Debug)]
-pub(crate) enum Report {
-    /// A channel that consumes ended.
-    Ended { queue: QueueId, channel: u64, end: crate::consumer::End },
-    /// What is out has to come anew: it is old, or a body had no room.
-    Rewind { queue: QueueId, channel: u64, awaited: Option<Awaited> },
+/// What is kept of a queue from one channel to the next.
+#[derive(Debug, Default)]
+pub(crate) struct Kept {
+    /// Of its declaration, on this connection.
+    verified: Option<Verified>,
+    /// A body that had no room: the next channel begins when there is some.
+    awaited: Option<Awaited>,
+    /// When the broker last took it back for a message that was not acknowledged in time.
+    timed_out: Option<Moment>,
 }
 
 /// A body that had no room, for which the next channel has to have some.
@@ -36,9 +37,19 @@ pub(crate) struct Awaited {
 }
 
 /// Keeps session and leases. Dropped, it ends its task and with it the connection.
-pub type RabbitKeeper = TaskKeeper;
+pub type RabbitKeeper = lockstep_exclusive::Keeper;
 
 /// Starts the task on the current runtime.
 pub(crate) fn start(shared: Arc<Shared>, reports: mpsc::UnboundedReceiver<Report>) -> RabbitKeeper {
-    TaskKeeper::start(|wishes, outbox| Driver::new(shared, outbox).run(wishes, reports))
+    lockstep_exclusive::keeper(shared, reports)
+}
+
+impl Shared {
+    /// What is out of a queue has to come anew: it is old, or a body had no room.
+    pub(crate) fn rewind(&self, consumer: &crate::consumer::Consumer, awaited: Option<Awaited>) {
+        self.with_kept(consumer.queue, |kept| kept.awaited = awaited.or(kept.awaited));
+        let (queue, number) = (consumer.queue, consumer.number);
+        // When the keeper is gone there is nobody to be told.
+        let _: Result<(), _> = self.reports.send(Report::Rewind { queue, number });
+    }
 }

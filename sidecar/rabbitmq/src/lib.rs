@@ -11,7 +11,6 @@ mod consumer;
 mod dead_letter;
 mod declaration;
 mod keeper;
-mod machine;
 mod management;
 mod message;
 mod problem;

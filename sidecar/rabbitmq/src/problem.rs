@@ -6,6 +6,7 @@ mod tests;
 
 pub(crate) use lockstep_broker::refusal;
 use lockstep_broker::{BrokerError, Certainty, Class, Problem};
+use lockstep_exclusive::{Failure, Pace};
 
 use crate::{
     amqp::AmqpError,
@@ -65,25 +66,6 @@ mod code {
     pub(super) const RESOURCE_LOCKED: u16 = 405;
     pub(super) const PRECONDITION_FAILED: u16 = 406;
     pub(super) const NOT_IMPLEMENTED: u16 = 540;
-}
-
-/// How soon to try again what failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Pace {
-    /// It may be over in a moment.
-    Quick,
-    /// Somebody has to change something.
-    Slow,
-    /// The connection is over, which is nobody's trouble beside its own.
-    Reconnect,
-}
-
-/// Why a queue can't be consumed now.
-#[derive(Debug, Clone)]
-pub(crate) struct Failure {
-    pub(crate) pace: Pace,
-    /// `None` for what is not worth a word to a person.
-    pub(crate) problem: Option<Problem>,
 }
 
 /// The command that gives what the group needs, all of it: it replaces what was given before. Declaring is needed where nothing

@@ -5,12 +5,7 @@ use std::{sync::Arc, time::Duration};
 use lockstep_broker::{BrokerError, FetchRequest, Fetched, Reader};
 use tokio::time::{Instant, timeout_at};
 
-use crate::{
-    consumer::Taken,
-    keeper::{Awaited, Report},
-    problem::not_owned,
-    shared::Shared,
-};
+use crate::{consumer::Taken, keeper::Awaited, problem::not_owned, shared::Shared};
 
 const FETCH: &str = "fetch";
 /// How long a fetch waits for a delivery.
@@ -46,8 +41,7 @@ impl Reader for RabbitReader {
                 }
                 Taken::NotOwned => return Err(not_owned(FETCH)),
                 Taken::NoRoom(size) => {
-                    let awaited = Some(Awaited { size, held_up: false });
-                    shared.report(Report::Rewind { queue: request.queue, channel: consumer.number, awaited });
+                    shared.rewind(&consumer, Some(Awaited { size, held_up: false }));
                 }
                 Taken::Nothing => {}
             }

@@ -6,6 +6,7 @@ use std::{
 };
 
 use lockstep_broker::Problems;
+use lockstep_exclusive::{Owners, Report};
 use lockstep_model::{Epoch, Moment, QueueId};
 use tokio::sync::mpsc;
 
@@ -14,7 +15,7 @@ use crate::{
     config::{BadCredentials, Config, Prefetch},
     consumer::Consumer,
     dead_letter::Publisher,
-    keeper::Report,
+    keeper::Kept,
     problem::Rank,
 };
 
@@ -30,8 +31,8 @@ pub(crate) struct Shared {
     pub(crate) publisher: Publisher,
     /// To the keeper, which reads them at once: as many as there are queues and changes.
     pub(crate) reports: mpsc::UnboundedSender<Report>,
-    /// The owners, one a queue.
-    owners: Mutex<BTreeMap<QueueId, (Epoch, Arc<Consumer>)>>,
+    pub(crate) owners: Owners<Consumer>,
+    kept: Mutex<BTreeMap<QueueId, Kept>>,
 }
 
 impl Shared {
@@ -43,7 +44,8 @@ impl Shared {
             problems: Arc::default(),
             publisher: Publisher::default(),
             reports,
-            owners: Mutex::default(),
+            owners: Owners::default(),
+            kept: Mutex::default(),
         }
     }
 
@@ -53,34 +55,21 @@ impl Shared {
 
     /// The consumer that owns a queue under that epoch.
     pub(crate) fn owner(&self, queue: QueueId, epoch: Epoch) -> Option<Arc<Consumer>> {
-        let owners = self.owners();
-        owners.get(&queue).filter(|(current, _)| *current == epoch).map(|(_, consumer)| Arc::clone(consumer))
+        self.owners.owner(queue, epoch)
     }
 
-    pub(crate) fn begin(&self, queue: QueueId, epoch: Epoch, consumer: Arc<Consumer>) {
-        self.owners().insert(queue, (epoch, consumer));
+    /// Works on what is kept of a queue.
+    pub(crate) fn with_kept<T>(&self, queue: QueueId, work: impl FnOnce(&mut Kept) -> T) -> T {
+        work(self.kept().entry(queue).or_default())
     }
 
-    /// The ownership is over, or in doubt.
-    pub(crate) fn end(&self, queue: QueueId, epoch: Epoch) {
-        let mut owners = self.owners();
-        if owners.get(&queue).is_some_and(|(current, _)| *current == epoch) {
-            owners.remove(&queue);
-        }
-    }
-
-    /// Tells the keeper; when it is gone there is nobody to be told.
-    pub(crate) fn report(&self, report: Report) {
-        let _: Result<(), _> = self.reports.send(report);
+    pub(crate) fn kept(&self) -> MutexGuard<'_, BTreeMap<QueueId, Kept>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How a connection is opened now.
     pub(crate) async fn open_config(&self, name: &str) -> Result<OpenConfig, BadCredentials> {
         open_config(&self.config, name, &self.budget).await
-    }
-
-    fn owners(&self) -> MutexGuard<'_, BTreeMap<QueueId, (Epoch, Arc<Consumer>)>> {
-        self.owners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -13,11 +13,6 @@ use std::num::NonZeroU64;
 use self::server::Server;
 use super::{Channel, Connection, Deliveries, DeliveryEvent, OpenConfig, RawDelivery};
 
-/// A connection whose broker hangs up at once.
-pub(crate) async fn connection() -> Connection {
-    connected(&OpenConfig::default()).await.0
-}
-
 /// A channel whose broker hangs up at once.
 pub(crate) async fn channel() -> Channel {
     with_channel(&OpenConfig::default()).await.2

@@ -3,18 +3,15 @@
 use std::{sync::Arc, time::Duration};
 
 use lockstep_broker::Problem;
-use lockstep_model::{Moment, QueueId, QueueName};
-use tokio::time::{sleep, timeout, timeout_at};
+use lockstep_exclusive::{Failure, Later, Looked, NotConnected, Opened, Order, Pace, jitter};
+use tokio::time::{sleep, timeout};
 
-use super::{
-    Awaited,
-    verify::{Verified, verify},
-};
+use super::{Awaited, verify::verify};
 use crate::{
-    amqp::{AmqpError, Connection, Deliveries, Fields, OpenConfig, QueueInfo, Reservation},
-    config::FilesStamp,
+    amqp::{AmqpError, Connection, Fields, OpenConfig, QueueInfo, Reservation},
+    config::{FilesStamp, Ordering},
     consumer::Consumer,
-    problem::{Failure, Pace, of_channel, of_connection, of_credentials, pace_of_connection, reason},
+    problem::{of_channel, of_connection, of_credentials, pace_of_connection, reason},
     shared::Shared,
 };
 
@@ -37,93 +34,23 @@ const APPLIED_WITHIN: Duration = Duration::from_millis(500);
 /// How often a channel is looked at for a sign that they have.
 const LOOK_FOR_SIGN: Duration = Duration::from_millis(5);
 
-/// What a job brings back.
-#[derive(Debug)]
-pub(super) enum Done {
-    Connected(Result<Connection, NotConnected>),
-    /// Whether files that say who we are have changed since a refusal.
-    Renewed(bool),
-    /// The connection of that number ended.
-    Disconnected(u64, AmqpError),
-    Opened {
-        queue: QueueId,
-        channel: u64,
-        /// `None` = somebody else consumes it.
-        result: Result<Option<Box<Opened>>, Failure>,
-    },
-    Looked {
-        queue: QueueId,
-        channel: u64,
-        sent: Moment,
-        consumers: Option<u32>,
-        starved: bool,
-    },
-    /// `sure` = the broker has said so, or the connection is over.
-    Closed {
-        queue: QueueId,
-        channel: u64,
-        sure: bool,
-    },
-    Counted {
-        queue: QueueId,
-        consumers: Result<u32, Failure>,
-    },
-    /// The connections are closed.
-    Left,
-}
-
-/// Why there is no connection.
-#[derive(Debug)]
-pub(super) struct NotConnected {
-    pub(super) problem: Problem,
-    pub(super) pace: Pace,
-    /// The files that say who we are, as they were.
-    pub(super) files: FilesStamp,
-}
-
-/// A channel that consumes.
-#[derive(Debug)]
-pub(super) struct Opened {
-    pub(super) consumer: Arc<Consumer>,
-    pub(super) deliveries: Deliveries,
-    pub(super) sent: Moment,
-    pub(super) verified: Verified,
-}
-
-/// What a channel is opened for.
-#[derive(Debug)]
-pub(super) struct Order {
-    pub(super) queue: (QueueId, QueueName),
-    pub(super) channel: u64,
-    /// Others may do the same at the same moment.
-    pub(super) contested: bool,
-    /// A body of that size must have room. The prefetch stays: what the channel before gave back and this one does not take
-    /// would come before what this one gives back.
-    pub(super) awaited: Option<Awaited>,
-    /// Known from an earlier channel of this connection.
-    pub(super) verified: Option<Verified>,
-}
-
 /// Connects to the first node that can be reached, beginning with the one of that number.
-pub(super) async fn connect(shared: Arc<Shared>, from: usize) -> Done {
+pub(super) async fn connect(shared: Arc<Shared>, from: usize) -> Result<Connection, NotConnected> {
     let config = &shared.config;
     // Before they are read, so that no change is missed.
     let files = config.files_stamp().await;
     let open = match shared.open_config(&config.name).await {
         Ok(open) => open,
         Err(bad) => {
-            return Done::Connected(Err(NotConnected {
-                problem: of_credentials(&bad),
-                pace: Pace::Slow,
-                files,
-            }));
+            let changed = changed(Arc::clone(&shared), files);
+            return Err(NotConnected { problem: of_credentials(&bad), pace: Pace::Slow, changed });
         }
     };
     let mut found: Option<(Pace, Problem)> = None;
     let nodes = config.nodes.len().max(1);
     for node in config.nodes.iter().cycle().skip(from % nodes).take(nodes) {
         match Connection::open(node, &open).await {
-            Ok(connection) => return Done::Connected(Ok(connection)),
+            Ok(connection) => return Ok(connection),
             Err(error) => {
                 let pace = pace_of_connection(&error);
                 // A node that refuses says more than one that is not there.
@@ -138,18 +65,20 @@ pub(super) async fn connect(shared: Arc<Shared>, from: usize) -> Done {
         (Pace::Slow, Problem { reason: reason::UNREACHABLE, message, remedy: "name one in urls".to_owned() })
     };
     let (pace, problem) = found.unwrap_or_else(unset);
-    Done::Connected(Err(NotConnected { problem, pace, files }))
+    let changed = changed(Arc::clone(&shared), files);
+    Err(NotConnected { problem, pace, changed })
 }
 
-/// Waits until the files that say who we are have changed, at most until the next try to connect is due anyway.
-pub(super) async fn renewed(shared: Arc<Shared>, known: FilesStamp, due: Moment) -> Done {
-    let config = &shared.config;
-    let changed = async {
-        while config.files_stamp().await == known {
+/// Waits until the files that say who we are have changed.
+fn changed(shared: Arc<Shared>, known: FilesStamp) -> Option<Later<()>> {
+    if known.is_empty() {
+        return None;
+    }
+    Some(Box::pin(async move {
+        while shared.config.files_stamp().await == known {
             sleep(LOOK_AT_FILES).await;
         }
-    };
-    Done::Renewed(timeout_at(config.clock.instant(due), changed).await.is_ok())
+    }))
 }
 
 /// Waits for room for a body that had none.
@@ -173,26 +102,21 @@ async fn room_for(shared: &Shared, awaited: Awaited, queue: &str) -> Result<Rese
 }
 
 /// Opens a channel and consumes.
-pub(super) async fn open(shared: Arc<Shared>, connection: Connection, order: Order) -> Done {
-    let (queue, channel) = (order.queue.0, order.channel);
-    let result = open_channel(&shared, &connection, order).await.map(|opened| opened.map(Box::new));
-    Done::Opened { queue, channel, result }
-}
-
-async fn open_channel(
-    shared: &Shared,
-    connection: &Connection,
+pub(super) async fn open(
+    shared: Arc<Shared>,
+    connection: Connection,
     order: Order,
-) -> Result<Option<Opened>, Failure> {
+) -> Result<Option<Opened<Shared>>, Failure> {
     let config = &shared.config;
-    let name = Arc::clone(&order.queue.1);
-    let room = match order.awaited {
-        Some(awaited) => Some(room_for(shared, awaited, &name).await?),
+    let name = Arc::clone(&order.name);
+    let (awaited, verified) = shared.with_kept(order.queue, |kept| (kept.awaited, kept.verified.clone()));
+    let room = match awaited {
+        Some(awaited) => Some(room_for(&shared, awaited, &name).await?),
         None => None,
     };
-    let verified = match order.verified {
+    let verified = match verified {
         Some(verified) => verified,
-        None => verify(config, &shared.budget_config().await?, connection, &name).await?,
+        None => verify(config, &shared.budget_config().await?, &connection, &name).await?,
     };
     let failed = |error: AmqpError| of_channel(&error, &name, config);
     let (channel, deliveries) = connection.open_channel().await.map_err(failed)?;
@@ -213,8 +137,15 @@ async fn open_channel(
     channel.consume(&name, "", &Fields::new()).await.map_err(failed)?;
     let keeps_origin = matches!(config.dead_letter, crate::config::DeadLetter::Queue(_));
     let facts = (verified.may_reject, with_room, keeps_origin);
-    let consumer = Arc::new(Consumer::new(order.queue, order.channel, channel, facts));
-    Ok(Some(Opened { consumer, deliveries, sent, verified }))
+    let queue = (order.queue, Arc::clone(&name));
+    let consumer = Arc::new(Consumer::new(queue, order.number, channel, facts));
+    shared.with_kept(order.queue, |kept| {
+        kept.verified = Some(verified);
+        kept.awaited = None;
+    });
+    let (receiver, clock) = (Arc::clone(&consumer), config.clock);
+    let receiving = Box::pin(async move { receiver.receive(deliveries, clock).await });
+    Ok(Some(Opened { consumer, sent, receiving }))
 }
 
 impl Shared {
@@ -225,7 +156,8 @@ impl Shared {
 }
 
 /// Counts a queue's consumers on its channel.
-pub(super) async fn look(shared: Arc<Shared>, consumer: Arc<Consumer>) -> Done {
+pub(super) async fn look(shared: Arc<Shared>, consumer: Arc<Consumer>) -> Looked {
+    rewind_if_due(&shared, &consumer);
     let sent = shared.now();
     let before = consumer.came_and_went();
     let info = consumer.channel.declare_passive(&consumer.name).await.ok();
@@ -233,12 +165,24 @@ pub(super) async fn look(shared: Arc<Shared>, consumer: Arc<Consumer>) -> Done {
     let _: Result<(), AmqpError> = consumer.channel.reserve(None);
     let nothing_came = before.is_some() && before == consumer.came_and_went();
     let starved = nothing_came && info.is_some_and(|info| info.messages > 0);
-    let consumers = info.map(|info| info.consumers);
-    Done::Looked { queue: consumer.queue, channel: consumer.number, sent, consumers, starved }
+    Looked { sent, consumers: info.map(|info| info.consumers), starved }
+}
+
+/// What is out has to come anew well before the broker takes it back in its own way, and when what waits for room is held up.
+fn rewind_if_due(shared: &Shared, consumer: &Consumer) {
+    let (config, now) = (&shared.config, shared.now());
+    let old = consumer.oldest().is_some_and(|oldest| now.since(oldest) >= config.acknowledgement_timeout / 2);
+    // What waits behind one that is held is in a line of its own.
+    let held_up = config.ordering != Ordering::PerQueue && consumer.is_held_up(now);
+    if old || held_up {
+        // What is only old asks for no room: it may be taken by another queue's body for long.
+        let size = if held_up { consumer.without_room() } else { None };
+        shared.rewind(consumer, size.map(|size| Awaited { size, held_up }));
+    }
 }
 
 /// Closes a channel.
-pub(super) async fn close(shared: Arc<Shared>, consumer: Arc<Consumer>) -> Done {
+pub(super) async fn close(shared: Arc<Shared>, consumer: Arc<Consumer>) -> bool {
     let window = shared.prefetch.count;
     if window >= STASHED_FROM {
         let all_applied = || {
@@ -249,31 +193,16 @@ pub(super) async fn close(shared: Arc<Shared>, consumer: Arc<Consumer>) -> Done 
             sleep(LOOK_FOR_SIGN).await;
         }
     }
-    let sure = !matches!(consumer.channel.close().await, Err(AmqpError::Timeout { .. }));
-    Done::Closed { queue: consumer.queue, channel: consumer.number, sure }
+    !matches!(consumer.channel.close().await, Err(AmqpError::Timeout { .. }))
 }
 
 /// Counts the consumers of a queue that we don't consume.
-pub(super) async fn count(
-    shared: Arc<Shared>,
-    connection: Connection,
-    queue: QueueId,
-    name: QueueName,
-) -> Done {
+pub(super) async fn count(shared: Arc<Shared>, connection: Connection, name: &str) -> Result<u32, Failure> {
     let counted = async {
         let (channel, _) = connection.open_channel().await?;
-        let info = channel.declare_passive(&name).await?;
+        let info = channel.declare_passive(name).await?;
         let _: Result<(), AmqpError> = channel.close().await;
         Ok(info.consumers)
     };
-    let consumers = counted.await.map_err(|error: AmqpError| of_channel(&error, &name, &shared.config));
-    Done::Counted { queue, consumers }
-}
-
-/// Any number.
-pub(super) fn jitter() -> u16 {
-    let mut bytes = [0; 2];
-    // Without randomness the members come at once, which is no more than a nuisance.
-    let _: Result<(), _> = getrandom::fill(&mut bytes);
-    u16::from_le_bytes(bytes)
+    counted.await.map_err(|error: AmqpError| of_channel(&error, name, &shared.config))
 }

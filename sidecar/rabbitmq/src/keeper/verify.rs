@@ -1,13 +1,14 @@
 //! How a queue was declared, asked of the broker, and what follows from it.
 
 use lockstep_broker::Problem;
+use lockstep_exclusive::{Failure, Pace};
 
 use crate::{
     amqp::{AmqpError, Connection, Fields, OpenConfig},
     config::Config,
     declaration::{Declaration, Learned, Probe, Value, Version, Wanted},
     management::{self, ManagementError},
-    problem::{Failure, Pace, of_channel, permissions, reason},
+    problem::{of_channel, permissions, reason},
 };
 
 /// What is known of a queue's declaration.

@@ -1,11 +1,12 @@
 //! One queue's ownership as a state machine without I/O: inputs are what happened, commands what to do.
 //!
-//! A queue in order is looked at until nobody consumes it; then a channel is opened, consumes and is the owner. Nobody stands
+//! A queue in order is looked at until nobody consumes it; then a consumer is opened, consumes and is the owner. Nobody stands
 //! by as a second consumer: a quorum queue counts the active one only and tells nobody who that is, so that an idle
 //! consumer could not know what it is. The broker's single active consumer stays the fence for those who look at the same
-//! moment. The ownership ends with the channel; a lost connection leaves it in doubt until its lease is over or a new
-//! channel consumes.
+//! moment. The ownership ends with the consumer; a lost connection leaves it in doubt until its lease is over or a new
+//! consumer consumes.
 
+mod standing;
 #[cfg(test)]
 mod tests;
 mod words;
@@ -16,7 +17,7 @@ use lockstep_broker::EpochClock;
 use lockstep_model::{Epoch, Moment};
 
 pub(crate) use self::words::{Command, Input};
-use crate::problem::Pace;
+use crate::{Pace, Pulse};
 
 /// How often a queue that somebody else consumes is looked at by who wants it.
 const STANDBY: Duration = Duration::from_millis(500);
@@ -34,16 +35,8 @@ const ORPHANED: Duration = Duration::from_secs(30);
 const ADOPTED_FOR: Duration = Duration::from_secs(20);
 /// How long it is offered: who waits looks often enough.
 const OFFERED_FOR: Duration = Duration::from_secs(2);
-/// A channel that lived so long was a good one: the next failure is the first.
+/// A consumer that lived so long was a good one: the next failure is the first.
 const HEALTHY: Duration = Duration::from_secs(60);
-/// What is taken off a lease for the time that answers and clocks take.
-const MARGIN: Duration = Duration::from_secs(1);
-
-/// How long an ownership lasts behind the sending of the last answered proof of life. The broker takes a peer for dead two
-/// to three heartbeats after its last byte.
-pub(crate) fn lease(heartbeat: Duration) -> Duration {
-    (heartbeat * 2).saturating_sub(MARGIN)
-}
 
 /// What a step may use.
 #[derive(Debug)]
@@ -60,7 +53,7 @@ pub(crate) struct Context<'a> {
 pub(crate) struct Machine {
     /// The broker makes one consumer active at a time.
     exclusive: bool,
-    heartbeat: Duration,
+    pulse: Pulse,
     joined: bool,
     connected: bool,
     hint: Option<bool>,
@@ -73,20 +66,20 @@ pub(crate) struct Machine {
     ours: bool,
     link: Link,
     owned: Option<Owned>,
-    /// Channels opened so far; the last one's number.
-    channels: u64,
+    /// Consumers opened so far; the last one's number.
+    numbers: u64,
     failures: u32,
     retry_at: Moment,
     /// The last count was answered.
     seen: bool,
 }
 
-/// The queue's channel.
+/// The queue's consumer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Link {
     None,
     Opening(u64),
-    Consuming { channel: u64, since: Moment, look: Question, starved: u32 },
+    Consuming { number: u64, since: Moment, look: Question, starved: u32 },
     Closing(u64),
 }
 
@@ -115,10 +108,10 @@ enum Why {
 }
 
 impl Machine {
-    pub(crate) fn new(exclusive: bool, heartbeat: Duration) -> Self {
+    pub(crate) fn new(exclusive: bool, pulse: Pulse) -> Self {
         Self {
             exclusive,
-            heartbeat,
+            pulse,
             joined: false,
             connected: false,
             hint: None,
@@ -129,16 +122,16 @@ impl Machine {
             watch: Question { at: Moment::ZERO, asked: false },
             link: Link::None,
             owned: None,
-            channels: 0,
+            numbers: 0,
             failures: 0,
             retry_at: Moment::ZERO,
             seen: false,
         }
     }
 
-    /// The heartbeat that was agreed on with the broker.
-    pub(crate) fn agreed(&mut self, heartbeat: Duration) {
-        self.heartbeat = heartbeat;
+    /// The signs of life that were agreed on with the broker.
+    pub(crate) fn agreed(&mut self, pulse: Pulse) {
+        self.pulse = pulse;
     }
 
     /// Takes one input and answers what to do by commands.
@@ -150,20 +143,20 @@ impl Machine {
             Input::Hinted(hint) => self.hinted(hint),
             Input::Connected(true) => self.connected = true,
             Input::Connected(false) => self.disconnected(context),
-            Input::Opened { channel, sent } => self.opened(channel, sent, context),
-            Input::Taken { channel } if self.link == Link::Opening(channel) => {
+            Input::Opened { number, sent } => self.opened(number, sent, context),
+            Input::Taken { number } if self.link == Link::Opening(number) => {
                 self.link = Link::None;
                 self.watch.at = context.now + STANDBY;
             }
-            Input::Refused { channel, pace } if self.link == Link::Opening(channel) => {
+            Input::Refused { number, pace } if self.link == Link::Opening(number) => {
                 self.link = Link::None;
                 self.failed(pace, context);
             }
-            Input::Looked { channel, sent, consumers, starved } => {
-                self.looked(channel, sent, consumers.filter(|consumers| *consumers > 0), starved, context);
+            Input::Looked { number, sent, consumers, starved } => {
+                self.looked(number, sent, consumers.filter(|consumers| *consumers > 0), starved, context);
             }
-            Input::Ended { channel, open, pace } => self.ended(channel, open, pace, context),
-            Input::Closed { channel } if self.link == Link::Closing(channel) => {
+            Input::Ended { number, open, pace } => self.ended(number, open, pace, context),
+            Input::Closed { number } if self.link == Link::Closing(number) => {
                 self.link = Link::None;
                 self.watch.at = context.now;
             }
@@ -175,54 +168,12 @@ impl Machine {
         self.strive(context);
     }
 
-    /// When there is something to do without an input.
-    pub(crate) fn next(&self) -> Option<Moment> {
-        let look = match self.link {
-            Link::Consuming { look, .. } => (!look.asked).then_some(look.at),
-            Link::None if self.is_wanted() && !self.exclusive => self.connected.then_some(self.retry_at),
-            Link::None if self.is_wanted() && self.connected => {
-                (!self.watch.asked).then_some(self.watch.at.max(self.retry_at))
-            }
-            Link::None if self.is_watched() => (!self.watch.asked).then_some(self.watch.at),
-            Link::None | Link::Opening(_) | Link::Closing(_) => None,
-        };
-        let deadline = self.owned.map(|owned| owned.deadline);
-        [look, deadline, self.adopted_until].into_iter().flatten().min()
-    }
-
-    /// Whether there is neither ownership nor channel.
-    pub(crate) fn is_quiet(&self) -> bool {
-        self.owned.is_none() && self.link == Link::None
-    }
-
-    /// Whether there is a channel that consumes, or the queue is seen to be another's.
-    pub(crate) fn is_reached(&self) -> bool {
-        self.is_consuming() || self.seen
-    }
-
-    fn is_consuming(&self) -> bool {
-        matches!(self.link, Link::Consuming { .. })
-    }
-
-    pub(crate) fn is_owned(&self) -> bool {
-        self.owned.is_some()
-    }
-
-    /// Whether it is ours to take.
-    pub(crate) fn is_wanted(&self) -> bool {
-        self.joined && (self.hint != Some(false) || self.adopted_until.is_some())
-    }
-
-    fn is_watched(&self) -> bool {
-        self.joined && self.connected && !self.is_wanted()
-    }
-
     fn expire(&mut self, context: &mut Context<'_>) {
         self.adopted_until.take_if(|until| *until <= context.now);
         let Some(owned) = self.owned.filter(|owned| owned.deadline <= context.now) else { return };
         self.owned = None;
         context.commands.push(Command::Lost { epoch: owned.epoch });
-        // A channel that gives no sign of life may still have the queue at the broker.
+        // A consumer that gives no sign of life may still have the queue at the broker.
         self.close(context);
     }
 
@@ -248,13 +199,13 @@ impl Machine {
         }
     }
 
-    fn opened(&mut self, channel: u64, sent: Moment, context: &mut Context<'_>) {
-        if self.link != Link::Opening(channel) {
+    fn opened(&mut self, number: u64, sent: Moment, context: &mut Context<'_>) {
+        if self.link != Link::Opening(number) {
             return;
         }
-        let look = Question { at: sent + self.heartbeat / 2, asked: false };
-        self.link = Link::Consuming { channel, since: context.now, look, starved: 0 };
-        // What was out on the old channel is handed out again.
+        let look = Question { at: sent + self.pulse.look, asked: false };
+        self.link = Link::Consuming { number, since: context.now, look, starved: 0 };
+        // What was out on the old consumer is handed out again.
         if let Some(old) = self.owned.take() {
             context.commands.push(Command::Lost { epoch: old.epoch });
         }
@@ -264,21 +215,21 @@ impl Machine {
         }
         self.ours = false;
         let epoch = context.epochs.advance();
-        let deadline = sent + lease(self.heartbeat);
+        let deadline = sent + self.pulse.lease;
         self.owned = Some(Owned { epoch, deadline, doubtful: false, revoking: None });
-        context.commands.push(Command::Acquired { channel, epoch, deadline });
+        context.commands.push(Command::Acquired { number, epoch, deadline });
     }
 
     fn looked(
         &mut self,
-        channel: u64,
+        number: u64,
         sent: Moment,
         consumers: Option<u32>,
         is_starved: bool,
         context: &mut Context<'_>,
     ) {
-        let Link::Consuming { channel: open, look, starved, .. } = &mut self.link else { return };
-        if *open != channel {
+        let Link::Consuming { number: open, look, starved, .. } = &mut self.link else { return };
+        if *open != number {
             return;
         }
         look.asked = false;
@@ -304,9 +255,9 @@ impl Machine {
     }
 
     fn renew(&mut self, sent: Moment, context: &mut Context<'_>) {
-        let deadline = sent + lease(self.heartbeat);
+        let deadline = sent + self.pulse.lease;
         if let Link::Consuming { look, .. } = &mut self.link {
-            look.at = look.at.max(sent + self.heartbeat / 2);
+            look.at = look.at.max(sent + self.pulse.look);
         }
         if let Some(owned) = self.owned.as_mut().filter(|owned| owned.deadline < deadline) {
             owned.deadline = deadline;
@@ -314,9 +265,9 @@ impl Machine {
         }
     }
 
-    fn ended(&mut self, channel: u64, open: bool, pace: Pace, context: &mut Context<'_>) {
+    fn ended(&mut self, number: u64, open: bool, pace: Pace, context: &mut Context<'_>) {
         match self.link {
-            Link::Consuming { channel: consuming, since, .. } if consuming == channel => {
+            Link::Consuming { number: consuming, since, .. } if consuming == number => {
                 if context.now.since(since) >= HEALTHY {
                     self.failures = 0;
                 }
@@ -365,17 +316,17 @@ impl Machine {
 
     fn open(&mut self, context: &mut Context<'_>) {
         if self.link == Link::None && self.connected {
-            self.channels += 1;
-            self.link = Link::Opening(self.channels);
+            self.numbers += 1;
+            self.link = Link::Opening(self.numbers);
             let contested = self.exclusive && self.hint != Some(true) && !self.ours;
-            context.commands.push(Command::Open { channel: self.channels, contested });
+            context.commands.push(Command::Open { number: self.numbers, contested });
         }
     }
 
     fn release(&mut self, epoch: Epoch, context: &mut Context<'_>) {
         let Some(owned) = self.owned.take_if(|owned| owned.epoch == epoch) else { return };
         self.ours = owned.revoking == Some(Why::Rewind);
-        // It ends before the broker reads of it, so that the next owner surely begins later. A channel that is gone with
+        // It ends before the broker reads of it, so that the next owner surely begins later. A consumer that is gone with
         // its connection needs no closing.
         context.commands.push(Command::Released { epoch });
         self.close(context);
@@ -390,9 +341,9 @@ impl Machine {
     }
 
     fn close(&mut self, context: &mut Context<'_>) {
-        if let Link::Consuming { channel, .. } = self.link {
-            self.link = Link::Closing(channel);
-            context.commands.push(Command::Close { channel });
+        if let Link::Consuming { number, .. } = self.link {
+            self.link = Link::Closing(number);
+            context.commands.push(Command::Close { number });
         }
     }
 
@@ -414,10 +365,10 @@ impl Machine {
         let (wanted, watched) = (self.is_wanted(), self.is_watched());
         match &mut self.link {
             Link::Consuming { .. } if self.owned.is_none() && !wanted => self.close(context),
-            Link::Consuming { channel, look, .. } => {
+            Link::Consuming { number, look, .. } => {
                 if !look.asked && look.at <= now {
                     look.asked = true;
-                    context.commands.push(Command::Look { channel: *channel });
+                    context.commands.push(Command::Look { number: *number });
                 }
                 // Who leaves is asked to release by the shell.
                 if joined && !wanted {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lockstep_model::Moment;
 
-use crate::problem::Pace;
+use crate::Pace;
 
 /// A connection that stood so long was a good one: the next failure is the first.
 const HEALTHY: Duration = Duration::from_secs(60);

@@ -1,6 +1,6 @@
 use lockstep_model::{Epoch, Moment};
 
-use crate::problem::Pace;
+use crate::Pace;
 
 /// What happened to a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,19 +11,19 @@ pub(crate) enum Input {
     Hinted(Option<bool>),
     /// A connection stands (true) or was lost.
     Connected(bool),
-    /// A channel consumes; `sent` is when the last question was sent that the broker answered.
-    Opened { channel: u64, sent: Moment },
-    /// Somebody else has come to consume the queue before a channel did; nothing is left of it.
-    Taken { channel: u64 },
-    /// A channel could not be made to consume; nothing is left of it.
-    Refused { channel: u64, pace: Pace },
+    /// A consumer consumes; `sent` is when the last question was sent that the broker answered.
+    Opened { number: u64, sent: Moment },
+    /// Somebody else has come to consume the queue before a consumer did; nothing is left of it.
+    Taken { number: u64 },
+    /// A consumer could not be made to consume; nothing is left of it.
+    Refused { number: u64, pace: Pace },
     /// A look at the queue's consumers, asked for at `sent`, was answered, or not. `starved` = messages are ready, and none
     /// came to us who have room for them.
-    Looked { channel: u64, sent: Moment, consumers: Option<u32>, starved: bool },
-    /// A channel that consumes came to an end. `open` = the consumer only.
-    Ended { channel: u64, open: bool, pace: Pace },
-    /// A channel is closed, as asked.
-    Closed { channel: u64 },
+    Looked { number: u64, sent: Moment, consumers: Option<u32>, starved: bool },
+    /// A consumer came to an end. `open` = the consumer only.
+    Ended { number: u64, open: bool, pace: Pace },
+    /// A consumer is closed, as asked.
+    Closed { number: u64 },
     /// The consumers of a queue that we don't consume were counted, or not.
     Counted(Result<u32, Pace>),
     /// The ownership is given back.
@@ -37,17 +37,17 @@ pub(crate) enum Input {
 /// What to do, in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Command {
-    /// Open a channel and consume; [`Input::Opened`], [`Input::Taken`] or [`Input::Refused`] follows. `contested` = others
+    /// Open a consumer and consume; [`Input::Opened`], [`Input::Taken`] or [`Input::Refused`] follows. `contested` = others
     /// may do the same at the same moment.
-    Open { channel: u64, contested: bool },
-    /// Count the queue's consumers on a channel that consumes; [`Input::Looked`] follows.
-    Look { channel: u64 },
-    /// Close a channel; [`Input::Closed`] follows.
-    Close { channel: u64 },
-    /// Count the consumers of a queue without a channel that consumes; [`Input::Counted`] follows.
+    Open { number: u64, contested: bool },
+    /// Count the queue's consumers on a consumer; [`Input::Looked`] follows.
+    Look { number: u64 },
+    /// Close a consumer; [`Input::Closed`] follows.
+    Close { number: u64 },
+    /// Count the consumers of a queue without a consumer; [`Input::Counted`] follows.
     Count,
-    /// The queue is ours from now on, through this channel.
-    Acquired { channel: u64, epoch: Epoch, deadline: Moment },
+    /// The queue is ours from now on, through this consumer.
+    Acquired { number: u64, epoch: Epoch, deadline: Moment },
     /// It is so for longer.
     Renewed { epoch: Epoch, deadline: Moment },
     /// It may be.

@@ -1,20 +1,20 @@
 //! What the session as a whole is told to be.
 
-use lockstep_broker::{LeaseEvent, Problem, SourceState};
+use lockstep_broker::{LeaseEvent, Problem, SourceState, reason};
 
 use super::{Driver, Leaving, Link};
-use crate::problem::reason;
+use crate::Sessions;
 
-impl Driver {
+impl<S: Sessions> Driver<S> {
     /// Tells the session's state when it has changed.
     pub(super) fn tell_source(&mut self) {
         if !self.joined && self.leaving == Leaving::No {
             return;
         }
         let up = matches!(self.link, Link::Up(_));
-        let reached = |queue: &super::Queue| queue.machine.is_reached();
-        let connected = up && (self.queues.iter().any(reached) || self.leaving != Leaving::No);
-        let problem = self.shared.problems.first().or_else(|| self.idle());
+        let mut reached = self.queues.iter().map(|queue| queue.machine.is_reached());
+        let connected = up && (reached.any(|reached| reached) || self.leaving != Leaving::No);
+        let problem = self.sessions.problems().first().or_else(|| self.idle());
         let state = SourceState {
             connected,
             problem,
@@ -29,8 +29,8 @@ impl Driver {
 
     /// A member to whom no queue is given has nothing to do.
     fn idle(&self) -> Option<Problem> {
-        let given = |queue: &super::Queue| queue.machine.is_wanted() || queue.machine.is_owned();
-        let idle = self.leaving == Leaving::No && !self.queues.is_empty() && !self.queues.iter().any(given);
+        let given = self.queues.iter().any(|queue| queue.machine.is_wanted() || queue.machine.is_owned());
+        let idle = self.leaving == Leaving::No && !self.queues.is_empty() && !given;
         idle.then(|| Problem {
             reason: reason::MORE_MEMBERS_THAN_QUEUES,
             message: format!("there are more members than the {} queues", self.queues.len()),
