@@ -12,6 +12,9 @@ use tokio::{sync::watch, task::yield_now, time::Duration};
 /// Signs of life as they are agreed on.
 pub(crate) const PULSE: Pulse = Pulse { look: Duration::from_secs(5), lease: Duration::from_secs(19) };
 
+/// Higher than any that comes by itself.
+pub(crate) const FLOOR: Epoch = Epoch(1 << 62);
+
 /// How the broker is and behaves.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct State {
@@ -155,7 +158,7 @@ impl Sessions for Member {
             queues: vec!["q".to_owned()],
             exclusive: self.exclusive,
             hint: self.hint.clone(),
-            epoch_floor: Epoch(7),
+            epoch_floor: FLOOR,
             // Until others are agreed on: these would be seen.
             pulse: Pulse { look: Duration::from_secs(1), lease: Duration::from_secs(2) },
             settle_within: Some(Duration::from_secs(60)),

@@ -14,7 +14,7 @@ use tokio::{
     time::timeout,
 };
 
-use self::broker::{Consumer, Member, PULSE, World};
+use self::broker::{Consumer, FLOOR, Member, PULSE, World};
 
 const Q: QueueId = QueueId(0);
 /// Longer than anything takes that is to come.
@@ -77,7 +77,7 @@ impl Joined {
             LeaseEvent::Acquired { name, epoch, deadline, cursor, settle_within, extra, .. } => {
                 assert_eq!((&*name, cursor, extra), ("q", Position(1), false));
                 assert_eq!(settle_within, Some(Duration::from_secs(60)));
-                assert!(epoch > self.epoch && epoch > Epoch(7), "{epoch:?}");
+                assert!(epoch > self.epoch && epoch > FLOOR, "{epoch:?}");
                 (self.epoch, self.deadline) = (epoch, deadline);
                 "acquired".to_owned()
             }
