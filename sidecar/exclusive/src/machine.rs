@@ -13,10 +13,9 @@ mod words;
 
 use std::time::Duration;
 
-use lockstep_broker::EpochClock;
 use lockstep_model::{Epoch, Moment};
 
-pub(crate) use self::words::{Command, Input};
+pub(crate) use self::words::{Command, Context, Input};
 use crate::{Pace, Pulse};
 
 /// How often a queue that somebody else consumes is looked at by who wants it.
@@ -37,16 +36,6 @@ const ADOPTED_FOR: Duration = Duration::from_secs(20);
 const OFFERED_FOR: Duration = Duration::from_secs(2);
 /// A consumer that lived so long was a good one: the next failure is the first.
 const HEALTHY: Duration = Duration::from_secs(60);
-
-/// What a step may use.
-#[derive(Debug)]
-pub(crate) struct Context<'a> {
-    pub(crate) now: Moment,
-    pub(crate) epochs: &'a mut EpochClock,
-    /// Any number, for backoff.
-    pub(crate) jitter: u16,
-    pub(crate) commands: &'a mut Vec<Command>,
-}
 
 /// One queue.
 #[derive(Debug)]

@@ -1,3 +1,5 @@
+use lockstep_broker::EpochClock;
+
 use super::{
     Command::{
         Acquired, Close, Count, Doubtful, Look, Lost, Open, Released, Renewed, RevocationCancelled, Revoking,

@@ -1,3 +1,4 @@
+use lockstep_broker::EpochClock;
 use lockstep_model::{Epoch, Moment};
 
 use crate::Pace;
@@ -60,4 +61,14 @@ pub(crate) enum Command {
     Lost { epoch: Epoch },
     /// It was given back.
     Released { epoch: Epoch },
+}
+
+/// What a step may use.
+#[derive(Debug)]
+pub(crate) struct Context<'a> {
+    pub(crate) now: Moment,
+    pub(crate) epochs: &'a mut EpochClock,
+    /// Any number, for backoff.
+    pub(crate) jitter: u16,
+    pub(crate) commands: &'a mut Vec<Command>,
 }
