@@ -16,7 +16,7 @@ use crate::{
     client::{self, Answer, Budget, ClientError, Deliveries, DeliveryEvent, Dispatch},
     config::{KeySource, Mode},
     message,
-    unsettled::{Handed, Standing, Unsettled},
+    unsettled::{Handed, NOTHING_DELIVERED, Standing, Unsettled},
     view::{Seen, View},
 };
 
@@ -63,6 +63,8 @@ struct State {
     deadline: Moment,
     doubtful: bool,
     over: bool,
+    /// It was given back in order, so that nothing of it ran any more.
+    given_back: bool,
     /// What a settlement found, until it is told.
     end: Option<End>,
     /// A message was asked for, and none has come.
@@ -207,6 +209,11 @@ impl Consumer {
         self.changed.notify_one();
     }
 
+    /// It was given back in order; the end of the ownership follows.
+    pub(crate) fn given_back(&self) {
+        self.lock().given_back = true;
+    }
+
     /// The ownership is over; nothing of it is read or settled any more.
     pub(crate) fn over(&self) {
         let mut state = self.lock();
@@ -287,7 +294,9 @@ impl Consumer {
 
     /// What the broker is told at the end.
     pub(crate) fn last_delivered(&self) -> i64 {
-        self.lock().unsettled.last_delivered()
+        let state = self.lock();
+        // What runs was acknowledged before; what is left goes back as if nobody had seen it.
+        if state.given_back { NOTHING_DELIVERED } else { state.unsettled.last_delivered() }
     }
 
     /// Asks for one more message where that is due.

@@ -62,6 +62,10 @@ impl Held for Consumer {
         Self::doubtful(self);
     }
 
+    fn given_back(&self) {
+        Self::given_back(self);
+    }
+
     fn over(&self) {
         Self::over(self);
     }

@@ -132,6 +132,8 @@ pub trait Held: fmt::Debug + Send + Sync + 'static {
     fn renewed(&self, deadline: Moment);
     /// It may be: nothing more is handed out or settled through it.
     fn doubtful(&self);
+    /// It was given back in order, so that nothing of it runs any more; [`Held::over`] follows.
+    fn given_back(&self) {}
     /// It is not any more: nothing of it is handed out or settled.
     fn over(&self);
 }

@@ -95,6 +95,7 @@ impl Connection {
     }
 
     /// Whether it can be used.
+    #[cfg(test)]
     pub(crate) fn is_open(&self) -> bool {
         self.handle.0.core().ended().is_none()
     }

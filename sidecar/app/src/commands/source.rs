@@ -12,6 +12,7 @@ use crate::{
 
 /// A source that this version has an adapter for.
 #[derive(Debug, Clone, Copy)]
+#[expect(clippy::enum_variant_names, reason = "the products are called so")]
 pub(super) enum Source<'a> {
     RocketMq(&'a RocketMq),
     RabbitMq(&'a RabbitMq),

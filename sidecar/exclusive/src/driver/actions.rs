@@ -39,6 +39,9 @@ impl<S: Sessions> Driver<S> {
                 self.outbox.push(LeaseEvent::Lost { queue: id, epoch });
             }
             Command::Released { epoch } => {
+                if let Some(consumer) = self.sessions.owners().owner(id, epoch) {
+                    consumer.given_back();
+                }
                 self.over(id, epoch);
                 self.outbox.push(LeaseEvent::Released { queue: id, epoch });
             }

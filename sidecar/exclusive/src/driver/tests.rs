@@ -4,15 +4,15 @@ use std::{
     time::Duration,
 };
 
-use lockstep_broker::{Clock, LeaseKeeper as _, Problem, Problems, reason};
+use lockstep_broker::{Clock, Problem, Problems};
 use lockstep_model::Epoch;
 use tokio::{
     sync::{Notify, watch},
-    time::{advance, timeout},
+    time::advance,
 };
 
 use super::*;
-use crate::{Failure, Keeper, Looked, Meaning, NotConnected, Opened, Order, Owners, Pace, Pulse, keeper};
+use crate::{Failure, Looked, Meaning, NotConnected, Opened, Order, Owners, Pace, Pulse};
 
 /// A broker that does what a test says, with the first queue's consumer.
 #[derive(Debug)]

@@ -8,7 +8,6 @@ use tokio::{
 };
 
 /// Numbers of commands.
-pub(super) const WIRE_FORMAT: u8 = 1;
 pub(super) const BROKER_INFO: u8 = 2;
 pub(super) const CONNECTION_INFO: u8 = 3;
 pub(super) const SESSION_INFO: u8 = 4;
