@@ -9,7 +9,7 @@
 #     fuzz     the decoders, a few seconds each
 #     brokers  real brokers (RocketMQ, RabbitMQ, ActiveMQ Classic and Artemis) and real processes
 #     bench    the table of ratios; LOCKSTEP_BENCH_ONLY=rabbitmq only these rows, with commas between several: strict, wide,
-#              keys, latency, idle, rocketmq, rabbitmq
+#              keys, latency, idle, rocketmq, rabbitmq, activemq
 #     cluster  the chart, the operator and its pods on a real Kubernetes; needs root and cgroup v1
 #     soak     sim, fuzz, brokers and cluster with the full counts of the acceptance lists
 #
@@ -169,6 +169,11 @@ bench() {
   case ,${only:-rabbitmq}, in *,rabbitmq,*)
     bash tests/brokers/rabbitmq/rabbitmq.sh fetch || return
     words+=("rabbitmq_java=$(bash tests/brokers/rabbitmq/java-peer/classpath.sh)") || return
+    ;;
+  esac
+  case ,${only:-activemq}, in *,activemq,*)
+    ACTIVEMQ_VERSION=6.3.1 bash tests/brokers/activemq/activemq.sh fetch || return
+    words+=("activemq_java=$(bash tests/brokers/activemq/java-peer/classpath.sh)") || return
     ;;
   esac
   "$CARGO_TARGET_DIR/release/lockstep-bench" table "${words[@]}" && echo "ok: bench"

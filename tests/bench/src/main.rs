@@ -5,6 +5,7 @@
 //! `b0` (the same HTTP client without a broker).
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool prints its results")]
 
+mod activemq;
 mod app;
 mod args;
 mod b0;

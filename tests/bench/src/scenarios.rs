@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use crate::{
-    Result,
+    Result, activemq,
     args::Args,
     children::Own,
     latency, measure,
@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// The rows that can be chosen.
-const ROWS: &[&str] = &["strict", "wide", "keys", "latency", "idle", "rocketmq", "rabbitmq"];
+const ROWS: &[&str] = &["strict", "wide", "keys", "latency", "idle", "rocketmq", "rabbitmq", "activemq"];
 
 /// What every measurement needs.
 #[derive(Debug)]
@@ -28,7 +28,8 @@ pub(crate) struct Setting {
     pub(crate) window: Window,
 }
 
-/// Runs the table. Arguments: sidecar, folder, pairs, seconds, `rocketmq_java` and `rabbitmq_java` (class paths), only
+/// Runs the table. Arguments: sidecar, folder, pairs, seconds, `rocketmq_java`, `rabbitmq_java` and `activemq_java` (class
+/// paths), only
 /// (rows, with commas between them).
 pub(crate) async fn run(args: &Args) -> Result<()> {
     let setting = Setting {
@@ -72,6 +73,11 @@ pub(crate) async fn run(args: &Args) -> Result<()> {
     }
     if wanted("rabbitmq") {
         for line in rabbitmq::measure(&setting, args.text("rabbitmq_java")).await? {
+            println!("{line}");
+        }
+    }
+    if wanted("activemq") {
+        for line in activemq::measure(&setting, args.text("activemq_java")).await? {
             println!("{line}");
         }
     }

@@ -34,6 +34,20 @@ impl Pairs {
         )
     }
 
+    /// One line for a ratio of throughputs that is only reported.
+    pub(crate) fn reported(&self, name: &str) -> String {
+        let e = estimate(&self.ratios(|s| s.rate));
+        format!(
+            "| {name} | {:.2} ({:.2} to {:.2}) | - | - | - | {} | {} | {} |",
+            e.median,
+            e.low,
+            e.high,
+            rates(&self.base, &self.side),
+            cpu(&self.base, &self.side),
+            memory(&self.base, &self.side),
+        )
+    }
+
     /// One line for a ratio that must stay below its floor.
     pub(crate) fn below(&self, name: &str, of: fn(&Sample) -> f64, floor: f64, aim: f64) -> String {
         let e = estimate(&self.ratios(of));
