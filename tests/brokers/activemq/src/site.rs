@@ -53,7 +53,7 @@ impl Site {
         if self.node.is_artemis() { "DLQ".to_owned() } else { format!("DLQ.{queue}") }
     }
 
-    /// How many dead letters of a queue there are.
+    /// How many dead letters of a queue there are; Artemis: of all queues.
     pub fn dead_letters(&self, queue: &str) -> u64 {
         self.node.counts(&self.dead_letters_of(queue)).unwrap_or_default().unsettled
     }

@@ -66,6 +66,8 @@ pub struct World<'a> {
     pub setting: Setting,
     /// How many messages each queue got.
     places: BTreeMap<String, u64>,
+    /// How many dead letters there were of each queue, or of all of them, before there was anything in it.
+    dead: BTreeMap<String, u64>,
     /// What must be done by the end: queue and place.
     wanted: BTreeSet<(Arc<str>, u64)>,
 }
@@ -74,7 +76,7 @@ impl<'a> World<'a> {
     /// Queues and an application that needs `work` for each message.
     pub fn new(site: &'a Site, name: &str, setting: Setting, work: Duration) -> Self {
         let prefix = setting.prefix;
-        let world = Self {
+        let mut world = Self {
             site,
             stage: Stage::new(name, work),
             queues: (0..setting.queues).map(|number| format!("{prefix}{name}-{number}")).collect(),
@@ -82,10 +84,18 @@ impl<'a> World<'a> {
             addresses: BTreeMap::new(),
             setting,
             places: BTreeMap::new(),
+            dead: BTreeMap::new(),
             wanted: BTreeSet::new(),
         };
         world.queues.iter().for_each(|queue| world.publisher.create(queue));
+        world.dead = world.queues.iter().map(|queue| (queue.clone(), site.dead_letters(queue))).collect();
         world
+    }
+
+    /// How many dead letters of a queue have come since its beginning. Artemis has one place for those of all queues, and what
+    /// an earlier scenario left there is still there.
+    pub fn new_dead_letters(&self, queue: &str) -> u64 {
+        self.site.dead_letters(queue) - self.dead.get(queue).copied().unwrap_or_default()
     }
 
     /// Publishes `count` messages of 1 KB over all queues, each key always to one queue.
