@@ -31,7 +31,7 @@ copy_server() {
   mkdir -p "$1"
   copy_artifact "org.apache.activemq:apache-artemis:$version:tar.gz:bin" "$1/archive"
   tar --extract --gzip --file "$1/archive/apache-artemis-$version-bin.tar.gz" --directory "$1" --strip-components 1
-  rm -r "$1/archive" "$1/examples" "$1/web" 2>/dev/null || true
+  rm -rf "$1/archive" "$1/examples" "$1/web"
 }
 
 fetch() {

@@ -17,7 +17,6 @@ pub mod handover;
 pub mod harness;
 pub mod members;
 pub mod messages;
-pub mod overlaps;
 pub mod plan;
 pub mod refusals;
 pub mod secured;

@@ -10,17 +10,15 @@ use std::{
 
 use lockstep_history::{Event, History, Order, Rules, Verdict};
 use lockstep_tests_support::{
+    overlaps,
     proxy::Proxy,
     rabbitmq::{Counts, Declaration, KEY, Node, Outgoing},
     stage::{LOOK_EVERY, Stage},
     time::{now_micros, pause, wait_for, wait_until},
 };
 
+use crate::site::{Held, IDLE};
 pub use crate::site::{Servers, Site};
-use crate::{
-    overlaps,
-    site::{Held, IDLE},
-};
 pub use lockstep_tests_support::stage::Delivery;
 
 /// How long the acknowledgement of the last message may take.
