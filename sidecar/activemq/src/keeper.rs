@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use lockstep_broker::{Problem, Problems};
 use lockstep_exclusive::{
     Failure, Held, Keeper, Looked, Meaning, NotConnected, Opened, Order, Owners, Pace, Pulse, Report,
-    Sessions, Settings, keeper,
+    Sessions, Settings, jitter, keeper,
 };
 use lockstep_model::{Epoch, Moment, QueueId, QueueName};
 use lockstep_openwire::Destination;
@@ -214,7 +214,7 @@ impl Shared {
         let name = &order.name;
         let is_ordered = config.ordering.is_ordered();
         if order.contested {
-            sleep(CONTEST * u32::from(any()) / u32::from(u16::MAX)).await;
+            sleep(CONTEST * u32::from(jitter()) / u32::from(u16::MAX)).await;
         }
         if is_ordered && view.look(name).await?.others(0) > 0 {
             return Ok(None);
@@ -292,12 +292,4 @@ async fn renewed(shared: Arc<Shared>, known: FilesStamp) {
     while shared.config.files_stamp().await == known {
         sleep(LOOK_AT_FILES).await;
     }
-}
-
-/// Any number.
-fn any() -> u16 {
-    let mut bytes = [0; 2];
-    // Without randomness the members come at once, which is no more than a nuisance.
-    let _: Result<(), _> = getrandom::fill(&mut bytes);
-    u16::from_le_bytes(bytes)
 }
